@@ -1,0 +1,40 @@
+/**
+ * `npm run bench [-- NAME…] [--rounds N] [--seconds N]`: Firn beside its rivals on this machine, in one run.
+ *
+ * Prints each figure, the ratio and the floor it has to keep; ends non-zero when one is missed.
+ */
+import { Command } from 'commander';
+import { closeClient } from '../demo/client.js';
+import { appends } from './appends.js';
+import { catchUp } from './catch-up.js';
+import { memory } from './memory.js';
+import { passes, resultTable, type Options, type Row } from './results.js';
+import { sse } from './sse.js';
+import { variants } from './variants.js';
+
+const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, sse, memory, variants };
+
+const program = new Command('bench')
+  .argument('[works...]', `which: ${Object.keys(WORKS).join(', ')}; none: all`)
+  .option('--rounds <count>', 'rounds of each, interleaved; medians are shown', '3')
+  .option('--seconds <count>', 'length of one run', '5')
+  .action(async (names: string[], options: { rounds: string; seconds: string }) => {
+    const chosen = names.length === 0 ? Object.keys(WORKS) : names;
+    const rows: Row[] = [];
+    for (const name of chosen) {
+      const work = WORKS[name];
+      if (work === undefined) throw new Error(`there is no work "${name}": ${Object.keys(WORKS).join(', ')}`);
+      rows.push(...await work({ rounds: Number(options.rounds), seconds: Number(options.seconds) }));
+    }
+    process.stdout.write(`\n${resultTable(rows)}\n`);
+    if (!rows.every(passes)) process.exitCode = 1;
+  });
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+} finally {
+  await closeClient();
+}

@@ -1,0 +1,106 @@
+/**
+ * A node of this clone in a process of its own, for the demonstration and the benchmark.
+ *
+ * Owns: start, the wait for its ready line, its end, and its memory. Promises: `stop` leaves no process behind.
+ */
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { fileURLToPath } from 'node:url';
+import { freePort } from './ports.js';
+
+/** The clone: the folder above that holds `package.json`, seen from the sources as from `dist`. */
+export const PROJECT = projectAbove(dirname(fileURLToPath(import.meta.url)));
+const READY_MS_MAX = 60_000;
+const STOP_MS_MAX = 40_000;
+
+function projectAbove(folder: string): string {
+  if (existsSync(join(folder, 'package.json'))) return folder;
+  const parent = dirname(folder);
+  if (parent === folder) throw new Error('this file lies outside the project');
+  return projectAbove(parent);
+}
+
+export type Settings = Readonly<Record<string, string>>;
+
+/** The environment without settings of firn, plus these. */
+export function environment(settings: Settings): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('FIRN_'));
+  return { ...Object.fromEntries(kept), ...settings };
+}
+
+/** Resident bytes of a process. */
+export function residentBytes(pid: number): number {
+  const line = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  if (line === null) throw new Error(`process ${pid} has no resident memory`);
+  return Number(line[1]) * 1_024;
+}
+
+export class FirnProcess {
+  #child: ChildProcess | null = null;
+  #exit: Promise<number | string> | null = null;
+  #output = '';
+
+  private constructor(readonly settings: Settings, readonly url: string, readonly adminUrl: string) {}
+
+  /** A node with the data directory on free ports, not yet started. */
+  static async on(dataDir: string, settings: Settings = {}): Promise<FirnProcess> {
+    const [port, adminPort] = [await freePort(), await freePort()];
+    const all = { FIRN_LOG: 'warn', ...settings, FIRN_DATA_DIR: dataDir, FIRN_PORT: String(port), FIRN_ADMIN_PORT: String(adminPort) };
+    return new FirnProcess(all, `http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`);
+  }
+
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error('the node does not run');
+    return this.#child.pid;
+  }
+
+  /** Starts the process and waits for its ready line. */
+  async start(): Promise<void> {
+    const child = spawn(process.execPath, [join(PROJECT, 'services', 'cli', 'firn.cjs'), 'serve'], { cwd: PROJECT, env: environment(this.settings), stdio: ['ignore', 'pipe', 'inherit'] });
+    this.#child = child;
+    this.#exit = new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal ?? code ?? 0)));
+    this.#output = '';
+    const ready = new Promise<true>((resolve) => {
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        this.#output = (this.#output + text).slice(-100_000);
+        if (this.#output.includes('"event":"listening"')) resolve(true);
+      });
+    });
+    let late: NodeJS.Timeout | undefined;
+    const timeout = new Promise<false>((resolve) => {
+      late = setTimeout(() => resolve(false), READY_MS_MAX);
+    });
+    const outcome = await Promise.race([ready, timeout, this.#exit]);
+    clearTimeout(late);
+    if (outcome !== true) {
+      child.kill('SIGKILL');
+      throw new Error(`the node did not start (${outcome === false ? 'no ready line' : `ended with ${outcome}`})\n${this.#output}`);
+    }
+  }
+
+  /** Ends the process by SIGTERM; throws when its exit code is not 0. */
+  async stop(): Promise<void> {
+    if (this.#child === null || this.#exit === null) return;
+    this.#child.kill('SIGTERM');
+    const late = setTimeout(() => this.#child?.kill('SIGKILL'), STOP_MS_MAX);
+    const outcome = await this.#exit;
+    clearTimeout(late);
+    this.#child = null;
+    if (outcome !== 0) throw new Error(`the node ended with ${outcome}\n${this.#output}`);
+  }
+
+  /** Ends the process at once, whatever it does; for the way out after a failure. */
+  async kill(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    await this.#exit;
+    this.#child = null;
+  }
+
+  /** Runs a command of the command line with this node's settings; answers its standard output. */
+  async command(...args: readonly string[]): Promise<string> {
+    const { stdout } = await promisify(execFile)('npx', ['firn', ...args], { cwd: PROJECT, env: environment(this.settings), maxBuffer: 64 * 1_024 * 1_024 });
+    return stdout;
+  }
+}

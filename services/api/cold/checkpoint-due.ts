@@ -1,0 +1,39 @@
+/**
+ * When the next checkpoint of a partition is due (design section 6).
+ *
+ * Owns: the count of log records and bytes since the newest checkpoint, which bounds how long a restore takes.
+ */
+import { logKey, logPrefix, parseLogKey } from '../../../shared/storage/keys.js';
+import type { ObjectStore } from '../../../shared/storage/object-store.js';
+import { CHECKPOINT_LOG_BYTES, CHECKPOINT_RECORDS } from './limits.js';
+import { newestCheckpoint } from '../../worker/log/checkpoints.js';
+import { LOG_START } from '../../worker/log/log-reader.js';
+
+export class CheckpointDue {
+  #records = 0;
+  #bytes = 0;
+
+  /** Counts what lies in the log behind the newest checkpoint; fences count like records. */
+  async load(store: ObjectStore, partition: number): Promise<void> {
+    const { session, seq } = (await newestCheckpoint(store, partition)) ?? LOG_START;
+    this.#records = 0;
+    this.#bytes = 0;
+    const after = session === 0 ? undefined : logKey(partition, session, seq);
+    for await (const { key, bytes } of store.list(logPrefix(partition), after)) if (parseLogKey(key) !== null) this.note(bytes);
+  }
+
+  note(bytes: number): void {
+    this.#records++;
+    this.#bytes += bytes;
+  }
+
+  get due(): boolean {
+    return this.#records >= CHECKPOINT_RECORDS || this.#bytes >= CHECKPOINT_LOG_BYTES;
+  }
+
+  /** A checkpoint was handed over: what comes from now on counts for the next one. */
+  reset(): void {
+    this.#records = 0;
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * What the cold tier counts.
+ *
+ * Owns: the narrow face of the node's metrics that these modules use. Promises: counting never throws.
+ */
+import type { Metrics } from '../../../shared/observability/metrics.js';
+
+type ObjectKindLabel = keyof Metrics['objectsWritten'];
+type DamageLabel = keyof Metrics['damage'];
+
+export interface ColdMetrics {
+  objectWritten(kind: ObjectKindLabel, bytes: number): void;
+  storeError(): void;
+  damage(where: DamageLabel): void;
+  sealed(seconds: number): void;
+  evicted(bytes: number): void;
+  frame(result: 'hit' | 'miss'): void;
+  jobFailed(): void;
+}
+
+export function coldMetrics(metrics: Metrics): ColdMetrics {
+  return {
+    objectWritten: (kind, bytes) => {
+      metrics.objectsWritten[kind].add();
+      metrics.objectBytesWritten[kind].add(bytes);
+    },
+    storeError: () => metrics.storeErrors.add(),
+    damage: (where) => metrics.damage[where].add(),
+    sealed: (seconds) => {
+      metrics.seals.add();
+      metrics.sealSeconds.observe(seconds);
+    },
+    evicted: (bytes) => metrics.evictedBytes.add(bytes),
+    frame: (result) => metrics.frameCache[result].add(),
+    jobFailed: () => metrics.jobFailures.add(),
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * Limits of the cold tier, each with its unit and its relation to the others (I11).
+ */
+import { BLOCK_PAYLOAD_MAX } from '../../../shared/storage/block.js';
+
+/** How often a node looks for a newer session of a partition, ms (design section 7). */
+export const SESSION_CHECK_MS = 5_000;
+/** Wait before the object store is asked again after it did not answer, ms: first and longest. */
+export const STORE_RETRY_MS = 250;
+export const STORE_RETRY_MAX_MS = 10_000;
+/** Incarnation counters reserved in RocksDB at a time: one small batch per so many creations. */
+export const TOKEN_BLOCK = 4_096;
+
+/** A slice of an applied record: streams, and bytes of its rows (design section 6). */
+export const SLICE_STREAMS_MAX = 1_000;
+export const SLICE_BYTES_MAX = 1_048_576;
+/** Rows that one step of eviction, trimming or removal deletes. */
+export const SLICE_ROWS_MAX = 1_000;
+
+/** Ranges (blocks) of one plan, and its raw bytes; a stream is never cut, so the last one may go beyond both. */
+export const PLAN_RANGES_MAX = 65_536;
+export const PLAN_BYTES_MAX = 268_435_456;
+/** Steps of clean-up in one round, so that what waits for the log is not looked at without end. */
+export const CLEAN_STEPS_MAX = 256;
+/** Purges of one plan. */
+export const PLAN_PURGES_MAX = 1_024;
+/** Streams of one plan, and producers in it: bounds the log record to a single PUT. */
+export const PLAN_STREAMS_MAX = 16_384;
+export const PLAN_PRODUCERS_MAX = 65_536;
+/** Tries to read a stream's state and producers from one moment before the stream is left to the next plan. */
+export const PLAN_STATE_TRIES = 20;
+/** A stream whose range cannot be read is left out of plans for this long, ms: first and longest (R123). */
+export const PARK_MS = 5_000;
+export const PARK_MAX_MS = 300_000;
+/** Wait before a failed plan is tried again, ms: first and longest (R030: it never ends). */
+export const PLAN_RETRY_MS = 500;
+export const PLAN_RETRY_MAX_MS = 30_000;
+/** A try that was not heard of for this long counts as lost, ms. */
+export const JOB_SILENT_MS = 120_000;
+/** How often the scan for due work runs, ms, whatever the hints say (I5). */
+export const DUE_SCAN_MS = 1_000;
+
+/** Bytes of decompressed frames in memory. */
+export const FRAME_CACHE_BYTES_MAX = 33_554_432;
+/** Neighbouring frames of one object are fetched by one GET up to this many stored bytes. */
+export const COALESCE_BYTES_MAX = 1_048_576;
+/** ... and this many raw bytes of the stream that is read: what compresses well must not fill the memory. */
+export const COALESCE_RAW_BYTES_MAX = 2_097_152;
+/** References looked up at a time by a cold read: 64 blocks of at most 256 KiB. */
+export const REF_PAGE = 64;
+/** Groups of frames that a sequential reader fetches ahead of the one it is sending. */
+export const READ_AHEAD_GROUPS = 1;
+/** Longest wait for one GET of a reader, ms. */
+export const GET_DEADLINE_MS = 30_000;
+
+/** A checkpoint is due after so many log records or bytes of log (design section 6). */
+export const CHECKPOINT_RECORDS = 1_000;
+export const CHECKPOINT_LOG_BYTES = 67_108_864;
+
+/** Free space below this multiple of `diskFreeMin` makes sealed copies go before their time. */
+export const DISK_FREE_FACTOR = 2;
+
+if (COALESCE_BYTES_MAX < BLOCK_PAYLOAD_MAX) throw new Error('one GET must be able to fetch a whole frame');
+if (PLAN_STREAMS_MAX > PLAN_RANGES_MAX) throw new Error('a plan holds at least one range a stream');

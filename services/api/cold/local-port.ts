@@ -1,0 +1,210 @@
+/**
+ * The node side of jobs: what handlers in its process use directly, and what the admin listener offers to workers elsewhere.
+ *
+ * Owns: plans as handlers see them, and the checks of what they bring back (I3, I6).
+ */
+import { BadBytes } from '../../../shared/storage/codec.js';
+import { crc32c } from '../../../shared/storage/crc.js';
+import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
+import { objectKey } from '../../../shared/storage/records/object-id.js';
+import type { ObjectInfo, SnapshotObjectRef } from '../../../shared/storage/records/types.js';
+import type { Logger } from '../../../shared/observability/logger.js';
+import { PlanGone, type NodePort, type PlanHead, type PlanItem } from '../../worker/node-port.js';
+import { bodyRow } from '../hot/keys/index.js';
+import type { LogCore } from '../log/core.js';
+import type { ColdMetrics } from './cold-metrics.js';
+import { checkSeal } from './commit.js';
+import { isHotDamage, isUnreadable } from './damage.js';
+import { rangeBlocks } from './hot-blocks.js';
+import type { PartitionCold } from './partition-cold.js';
+import { SessionFenced } from './partition-session.js';
+import type { PlanContents, PlannedStream } from './plan.js';
+import type { OpenPlan } from './plan-board.js';
+import type { CheckpointReport } from './types.js';
+import type { Steps } from './steps.js';
+
+export interface LocalPortOptions {
+  readonly core: LogCore;
+  readonly store: ObjectStore;
+  readonly partitions: readonly PartitionCold[];
+  readonly logger: Logger;
+  readonly metrics: ColdMetrics;
+  readonly now: () => number;
+  readonly steps: Steps;
+  /** The body of a large snapshot in staging. */
+  readonly readStaged: (file: string, bytes: number, signal: AbortSignal) => AsyncIterable<Buffer>;
+  /** A checkpoint run ended. */
+  readonly onCheckpoint: (jobId: string, outcome: CheckpointReport | Error) => void;
+}
+
+export class LocalPort implements NodePort {
+  readonly objects: ObjectStore;
+  readonly #options: LocalPortOptions;
+
+  constructor(options: LocalPortOptions) {
+    this.#options = options;
+    this.objects = options.store;
+  }
+
+  plan(jobId: string): Promise<PlanHead | null> {
+    try {
+      const plan = this.#partition(jobId).board.of(jobId);
+      const { partition, session, attempt, work } = plan;
+      return Promise.resolve({ kind: work.kind, partition, session, plan: plan.plan, attempt, streams: work.kind === 'seal' ? work.contents.streams.length : 1 });
+    } catch (error) {
+      return error instanceof PlanGone ? Promise.resolve(null) : Promise.reject(error as Error);
+    }
+  }
+
+  async *planItems(jobId: string, from: number, signal: AbortSignal): AsyncGenerator<PlanItem> {
+    const { contents } = this.#seal(jobId);
+    for (let n = from; n < contents.streams.length; n++) {
+      signal.throwIfAborted();
+      // Asked again at each stream: a try that was given up ends here, and one under way counts as alive.
+      const { plan } = this.#seal(jobId);
+      if (plan.dropped.has(n)) continue;
+      const stream = contents.streams[n] as PlannedStream;
+      try {
+        yield* this.#items(stream, n);
+      } catch (error) {
+        if (!isUnreadable(error)) throw error;
+        if (isHotDamage(error)) this.#options.metrics.damage('hot');
+        plan.dropped.add(n);
+        this.#options.logger.warn({ err: error, event: 'seal-range-dropped', stream: stream.key, from: stream.from, to: stream.to }, 'a range of a plan could not be read and is left out');
+      }
+    }
+  }
+
+  async *#items(stream: PlannedStream, n: number): AsyncGenerator<PlanItem> {
+    const { core } = this.#options;
+    const { key, slot, incarnation, from, to, state } = stream;
+    for await (const block of rangeBlocks(core.store, { slot, incarnation, from, to })) yield { kind: 'block', stream: n, key, incarnation, block };
+    if (!stream.packSnapshot || state.snapshot === null) return;
+    const chunks: Buffer[] = [];
+    for await (const page of core.store.scan(bodyRow.range(slot, incarnation, state.snapshot.offset))) for (const { value } of page) chunks.push(bodyRow.decode(value));
+    const body = Buffer.concat(chunks);
+    // Superseded meanwhile (its rows are gone), or damaged: encoding it would say which, and the stream is left out either way.
+    if (body.length !== state.snapshot.bytes || crc32c(body) !== state.snapshot.crc) throw new BadBytes('snapshot body', `of ${key} at ${state.snapshot.offset} is not there as it was published`);
+    yield { kind: 'snapshot', stream: n, key, incarnation, record: state.snapshot, body };
+  }
+
+  async commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void> {
+    const partition = this.#partition(jobId);
+    const { plan, contents } = this.#seal(jobId);
+    await this.#committing(partition, plan, async () => {
+      const { core, steps, metrics, now } = this.#options;
+      await steps('seal:uploaded');
+      const checked = await checkSeal(core, this.objects, contents, plan.dropped, objects, signal);
+      await steps('seal:checked');
+      for (const { stream, why, damage } of checked.leftOut) {
+        if (damage) metrics.damage('hot');
+        if (why !== 'deleted') partition.parking.park(stream.incarnation, why);
+        this.#options.logger.warn({ event: 'seal-left-out', stream: stream.key, why }, 'a stream was left out of a seal');
+      }
+      const left = new Set(checked.leftOut.map(({ stream }) => stream.incarnation));
+      for (const { incarnation } of contents.streams) if (!left.has(incarnation)) partition.parking.free(incarnation);
+      for (const object of checked.objects) metrics.objectWritten('segment', object.bytes);
+      if (checked.deltas.length > 0) await partition.commit({ plan: plan.plan, objects: checked.objects, deltas: checked.deltas });
+      metrics.sealed((now() - plan.createdAtMs) / 1_000);
+      const streams = contents.streams.length - checked.leftOut.length;
+      partition.board.finish(plan, { kind: 'done', segments: checked.objects.length, bytes: checked.bytes, streams, dropped: checked.leftOut.filter(({ why }) => why !== 'deleted').length });
+    });
+  }
+
+  snapshot(jobId: string, signal: AbortSignal): Promise<{ readonly bytes: number; readonly crc: number; readonly body: AsyncIterable<Buffer> }> {
+    const { work } = this.#partition(jobId).board.of(jobId);
+    if (work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
+    const { snapshot, file } = work.item;
+    return Promise.resolve({ bytes: snapshot.bytes, crc: snapshot.crc, body: this.#options.readStaged(file, snapshot.bytes, signal) });
+  }
+
+  async commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void> {
+    const partition = this.#partition(jobId);
+    const plan = partition.board.of(jobId);
+    const { work } = plan;
+    if (work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
+    const { item } = work;
+    await this.#committing(partition, plan, async () => {
+      const { core, steps, metrics } = this.#options;
+      await steps('offload:uploaded');
+      await this.#readBack(ref, item.snapshot, signal);
+      await steps('offload:checked');
+      const now = await core.using(item.key, (slot) => slot.durable);
+      const holds = now?.incarnation === item.incarnation && now.snapshot?.offset === item.snapshot.offset;
+      if (holds) {
+        metrics.objectWritten('snapshot', ref.bytes);
+        const snapshot = { ...item.snapshot, hot: null, cold: { at: 'object' as const, ref } };
+        const object: ObjectInfo = { id: ref.object, bytes: ref.bytes, crc: ref.crc };
+        await partition.commit({ plan: plan.plan, objects: [object], deltas: [{ kind: 'offload', key: item.key, incarnation: item.incarnation, snapshot }] });
+      }
+      // Superseded or deleted while it was moved: the object is an orphan of a finished plan.
+      partition.board.finish(plan, { kind: 'done', segments: holds ? 1 : 0, bytes: holds ? ref.bytes : 0, streams: holds ? 1 : 0, dropped: 0 });
+    });
+  }
+
+  async #readBack(ref: SnapshotObjectRef, of: { readonly bytes: number; readonly crc: number }, signal: AbortSignal): Promise<void> {
+    const key = objectKey(ref.object);
+    let crc = 0;
+    let bytes = 0;
+    for await (const piece of this.objects.stream(key, undefined, signal)) {
+      crc = crc32c(piece, crc);
+      bytes += piece.length;
+    }
+    if (bytes !== of.bytes || crc !== of.crc || ref.bytes !== bytes || ref.crc !== crc) throw new ObjectDamaged(key, 'read back other than it was published');
+  }
+
+  /** Marks the plan as being committed: no other try can, and it is not taken for lost. */
+  async #committing(partition: PartitionCold, plan: OpenPlan, work: () => Promise<void>): Promise<void> {
+    plan.committing = true;
+    try {
+      await work();
+    } catch (error) {
+      plan.committing = false;
+      if (error instanceof SessionFenced) partition.board.finish(plan, { kind: 'given-up', why: error.message });
+      throw error;
+    }
+  }
+
+  failed(jobId: string, why: string): Promise<void> {
+    this.#options.metrics.jobFailed();
+    this.#options.onCheckpoint(jobId, new Error(why));
+    const partition = this.#partition(jobId);
+    try {
+      partition.board.failed(partition.board.of(jobId), why);
+    } catch (error) {
+      if (!(error instanceof PlanGone)) throw error;
+    }
+    return Promise.resolve();
+  }
+
+  logPosition(partition: number): Promise<{ readonly session: number; readonly seq: number }> {
+    return Promise.resolve(this.#at(partition).applier.position);
+  }
+
+  checkpointed(jobId: string, report: CheckpointReport): Promise<void> {
+    this.#at(report.partition).checkpoint.reset();
+    this.#options.metrics.objectWritten('checkpoint', report.bytes);
+    this.#options.onCheckpoint(jobId, report);
+    return Promise.resolve();
+  }
+
+  #seal(jobId: string): { readonly plan: OpenPlan; readonly contents: PlanContents } {
+    const plan = this.#partition(jobId).board.of(jobId);
+    if (plan.work.kind !== 'seal') throw new Error(`job ${jobId} is no seal`);
+    return { plan, contents: plan.work.contents };
+  }
+
+  /** The partition stands at the front of a plan's name. */
+  #partition(jobId: string): PartitionCold {
+    const match = /^(\d{4})-/.exec(jobId);
+    const partition = match === null ? undefined : this.#options.partitions[Number(match[1])];
+    if (partition === undefined) throw new PlanGone(jobId);
+    return partition;
+  }
+
+  #at(partition: number): PartitionCold {
+    const found = this.#options.partitions[partition];
+    if (found === undefined) throw new Error(`no partition ${partition}`);
+    return found;
+  }
+}

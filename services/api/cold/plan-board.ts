@@ -1,0 +1,193 @@
+/**
+ * The open plans of one partition: which try is under way, when the next one is due, who waits for the outcome (design section 9, I5, I6).
+ *
+ * Owns: plan numbers of the running session, the rows `planRow`, attempts and their backoff. Promises: a number names one plan for ever; a job that is
+ * lost, fails or stalls is followed by another try until the plan is finished or its session ends; a try that comes back late finds its plan
+ * gone, never another one.
+ */
+import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
+import type { JobRunner } from '../../../shared/queue/index.js';
+import { ATTEMPT_MAX, planName } from '../../../shared/storage/records/object-id.js';
+import type { Plan } from '../../../shared/storage/records/plan.js';
+import type { Logger } from '../../../shared/observability/logger.js';
+import { PlanGone } from '../../worker/node-port.js';
+import { planRow } from '../hot/keys/index.js';
+import type { HotOp } from '../hot/store.js';
+import type { LogCore } from '../log/core.js';
+import type { ColdMetrics } from './cold-metrics.js';
+import { JOB_SILENT_MS, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
+import type { PlanContents } from './plan.js';
+import { Backoff } from './timing.js';
+import type { OffloadItem } from './offload-plan.js';
+
+export type PlanOutcome =
+  | { readonly kind: 'done'; readonly segments: number; readonly bytes: number; readonly streams: number; readonly dropped: number }
+  | { readonly kind: 'given-up'; readonly why: string };
+
+export type PlanWork =
+  | { readonly kind: 'seal'; readonly contents: PlanContents }
+  | { readonly kind: 'offload'; readonly item: OffloadItem };
+
+export class OpenPlan {
+  attempt = 1;
+  /** Streams (by their number) that the node gave up on: damaged, moved on or gone. */
+  readonly dropped = new Set<number>();
+  committing = false;
+  lastError: string | null = null;
+  /** When the next try is handed over; null while one is out. */
+  nextTryMs: number | null = 0;
+  seenMs: number;
+  readonly backoff = new Backoff(PLAN_RETRY_MS, PLAN_RETRY_MAX_MS);
+  readonly settled: Promise<PlanOutcome>;
+  settle!: (outcome: PlanOutcome) => void;
+  readonly #ends: ReadonlyMap<Incarnation, Offset>;
+
+  constructor(readonly partition: number, readonly session: number, readonly plan: number, readonly batch: number, readonly createdAtMs: number, readonly work: PlanWork) {
+    this.seenMs = createdAtMs;
+    this.settled = new Promise((resolve) => {
+      this.settle = resolve;
+    });
+    this.#ends = new Map(work.kind === 'seal' ? work.contents.streams.map((stream) => [stream.incarnation, stream.to]) : []);
+  }
+
+  get jobId(): string {
+    return `${planName(this.partition, this.session, this.plan)}-${this.attempt}`;
+  }
+
+  planEnd(incarnation: Incarnation): Offset | null {
+    return this.#ends.get(incarnation) ?? null;
+  }
+}
+
+export interface PlanBoardOptions {
+  readonly core: LogCore;
+  readonly partition: number;
+  readonly runner: () => JobRunner;
+  readonly now: () => number;
+  readonly logger: Logger;
+  readonly metrics: ColdMetrics;
+}
+
+export class PlanBoard {
+  readonly #options: PlanBoardOptions;
+  readonly #open = new Map<number, OpenPlan>();
+  #session = 0;
+  #last = 0;
+
+  constructor(options: PlanBoardOptions) {
+    this.#options = options;
+  }
+
+  /** Plans of earlier sessions are over: their rows go, and whoever waits for one of them is told. */
+  async begin(session: number): Promise<void> {
+    const { core, partition } = this.#options;
+    this.giveUpAll(`session ${session} began`);
+    this.#session = session;
+    this.#last = 0;
+    const ops: HotOp[] = [];
+    for await (const page of core.store.scan({ ...planRow.range(partition), values: false })) {
+      for (const { key } of page) if (planRow.decodeKey(key).session !== session) ops.push({ type: 'del', key });
+    }
+    if (ops.length > 0) await core.stageOps(ops);
+  }
+
+  async open(work: PlanWork): Promise<OpenPlan> {
+    const { core, partition, now } = this.#options;
+    const plan = new OpenPlan(partition, this.#session, ++this.#last, core.durableBatch, now(), work);
+    await core.stageOps([rowOf(plan)]);
+    this.#open.set(plan.plan, plan);
+    return plan;
+  }
+
+  /** Hands tries over that are due, and takes a silent one for lost. */
+  async tick(): Promise<void> {
+    const { now, runner, logger, metrics } = this.#options;
+    for (const plan of this.#open.values()) {
+      if (plan.committing) continue;
+      if (plan.nextTryMs === null && now() - plan.seenMs > JOB_SILENT_MS) {
+        logger.warn({ event: 'job-silent', job: plan.jobId }, 'a job was not heard of for long: trying again');
+        metrics.jobFailed();
+        this.#again(plan, 'no sign of life', 0);
+      }
+      if (plan.nextTryMs === null || plan.nextTryMs > now()) continue;
+      plan.seenMs = now();
+      plan.nextTryMs = null;
+      if (!(await runner().enqueue({ kind: plan.work.kind, id: plan.jobId }))) plan.nextTryMs = now() + PLAN_RETRY_MS;
+    }
+  }
+
+  /** The plan of this very try. Throws `PlanGone`. */
+  of(jobId: string): OpenPlan {
+    for (const plan of this.#open.values()) {
+      if (plan.jobId !== jobId || plan.committing) continue;
+      plan.seenMs = this.#options.now();
+      return plan;
+    }
+    throw new PlanGone(jobId);
+  }
+
+  planEnd(incarnation: Incarnation): Offset | null {
+    for (const plan of this.#open.values()) {
+      const end = plan.planEnd(incarnation);
+      if (end !== null) return end;
+    }
+    return null;
+  }
+
+  /** The try failed: another one follows after a growing wait. */
+  failed(plan: OpenPlan, why: string): void {
+    if (!this.#open.has(plan.plan)) return;
+    this.#options.logger.warn({ event: 'plan-retry', job: plan.jobId, why }, 'a plan will be tried again');
+    this.#again(plan, why, plan.backoff.next());
+  }
+
+  #again(plan: OpenPlan, why: string, waitMs: number): void {
+    plan.committing = false;
+    plan.lastError = why;
+    if (plan.attempt >= ATTEMPT_MAX) {
+      // The names of this plan's objects are used up; what it held is still marked dirty and gets a new plan.
+      this.finish(plan, { kind: 'given-up', why: `${ATTEMPT_MAX} tries failed` });
+      return;
+    }
+    plan.attempt++;
+    plan.nextTryMs = this.#options.now() + waitMs;
+    void this.#options.core.stageOps([rowOf(plan)]).catch(() => undefined);
+  }
+
+  finish(plan: OpenPlan, outcome: PlanOutcome): void {
+    if (!this.#open.delete(plan.plan)) return;
+    void this.#options.core.stageOps([{ type: 'del', key: planRow.key(plan.partition, plan.session, plan.plan) }]).catch(() => undefined);
+    plan.settle(outcome);
+  }
+
+  giveUpAll(why: string): void {
+    for (const plan of this.#open.values()) this.finish(plan, { kind: 'given-up', why });
+  }
+
+  /** Open plans, for reports and for telling an orphan from an object that is still being made. */
+  list(): readonly OpenPlan[] {
+    return [...this.#open.values()];
+  }
+}
+
+function rowOf(plan: OpenPlan): HotOp {
+  const { partition, session, work } = plan;
+  const contents = work.kind === 'seal' ? work.contents : null;
+  const value: Plan = {
+    partition,
+    session,
+    plan: plan.plan,
+    kind: work.kind,
+    state: 'open',
+    createdAtMs: plan.createdAtMs,
+    batch: plan.batch,
+    attempt: plan.attempt,
+    retryAtMs: plan.nextTryMs ?? 0,
+    lastError: plan.lastError,
+    streams: contents === null ? 1 : contents.streams.length + contents.deletes.length,
+    pages: 0,
+    bytes: contents?.rawBytes ?? (work.kind === 'offload' ? work.item.snapshot.bytes : 0),
+    purges: contents?.purges ?? [],
+  };
+  return { type: 'put', key: planRow.key(partition, session, plan.plan), value: planRow.encode(value) };
+}

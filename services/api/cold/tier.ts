@@ -1,0 +1,316 @@
+/**
+ * The cold tier of a node over an object store: every partition's cold control behind one interface.
+ *
+ * Owns: the start rules (design section 7), timers, and what happens while the store is away. Promises: a directory is served only with the store that it
+ * belongs to; a store that is away delays seals and never an answer to a write (known directory), or delays the first write (empty one).
+ */
+import type { Config } from '../../../shared/config/index.js';
+import { FirnError } from '../../../shared/protocol/errors.js';
+import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
+import { EmbeddedRunner, type JobHandlers, type JobRunner } from '../../../shared/queue/index.js';
+import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
+import type { ColdRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
+import type { Logger } from '../../../shared/observability/logger.js';
+import type { Metrics } from '../../../shared/observability/metrics.js';
+import { jobHandlers } from '../../worker/handlers/index.js';
+import { refRow } from '../hot/keys/index.js';
+import type { HotOp } from '../hot/store.js';
+import type { LogCore } from '../log/core.js';
+import { isPassing } from './damage.js';
+import { CheckpointRuns } from './checkpoint-runs.js';
+import { coldMetrics, type ColdMetrics } from './cold-metrics.js';
+import { rowsOfCore } from './core-rows.js';
+import { readIdentity, type Identity } from './directory.js';
+import { FrameCache } from './frame-cache.js';
+import { DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
+import { LocalPort } from './local-port.js';
+import { PartitionCold } from './partition-cold.js';
+import { ColdReader } from './reader.js';
+import { sealNow } from './seal-now.js';
+import { StartRefused } from './start-refused.js';
+import { noSteps, type Steps } from './steps.js';
+import { agree, checkDirectory } from './store-identity.js';
+import { Backoff, pause, Stopped } from './timing.js';
+import type { CheckpointReport, ColdTier, SealReport } from './types.js';
+
+/** Streams that cannot be sealed now, as listed for one partition. */
+const PARKED_LISTED_MAX = 100;
+
+export interface ColdTierOptions {
+  readonly config: Pick<Config, 'cold' | 'partitions' | 'dataDir' | 'sealBytes' | 'sealAgeMs' | 'hotKeepMs' | 'hotBytesMax' | 'diskFreeMin'>;
+  readonly core: LogCore;
+  readonly objects: ObjectStore;
+  readonly staging: {
+    read(file: string, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer>;
+    remove(file: string): Promise<void>;
+  };
+  /** Free bytes of the disk that holds the data directory, as seen last. */
+  readonly freeBytes: () => number;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly now: () => number;
+  /** 128 random bits in hex. */
+  readonly nonce: () => string;
+  /** Makes the runner of this node's jobs over the handlers; in the process itself when left out. */
+  readonly runner?: (handlers: JobHandlers) => JobRunner;
+  readonly steps?: Steps;
+  readonly frameCacheBytes?: number;
+}
+
+/** Opens the cold tier. Throws `StartRefused`, and what damage there is in the log that has to be replayed. */
+export async function openColdTier(options: ColdTierOptions): Promise<ObjectColdTier> {
+  const { config, core } = options;
+  if (config.cold === 'none') throw new Error('no cold tier to open');
+  const identity = await readIdentity(rowsOfCore(core));
+  checkDirectory(identity, config.cold, config.dataDir);
+  const tier = new ObjectColdTier(options, identity?.partitions ?? config.partitions);
+  await tier.start(identity);
+  return tier;
+}
+
+export class ObjectColdTier implements ColdTier {
+  readonly partitions: readonly PartitionCold[];
+  readonly port: LocalPort;
+  readonly runner: JobRunner;
+  readonly #options: ColdTierOptions;
+  readonly #metrics: ColdMetrics;
+  readonly #stop = new AbortController();
+  readonly #frames: FrameCache;
+  readonly #reader: ColdReader;
+  readonly #checkpoints: CheckpointRuns;
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #ageTimers: (NodeJS.Timeout | null)[];
+  #identity: Identity | null = null;
+  #away: string | null = null;
+  #refused: string | null = null;
+
+  constructor(options: ColdTierOptions, partitions: number) {
+    this.#options = options;
+    const { core, objects: store, logger, now, config, nonce } = options;
+    const steps = options.steps ?? noSteps;
+    this.#metrics = coldMetrics(options.metrics);
+    this.#frames = new FrameCache({ store, metrics: this.#metrics, bytesMax: options.frameCacheBytes });
+    this.#reader = new ColdReader({ hot: core.store, store, frames: this.#frames, logger, metrics: this.#metrics });
+    this.partitions = Array.from({ length: partitions }, (_, partition) => new PartitionCold({
+      core, store, partition, partitions, logger, now, steps,
+      metrics: this.#metrics,
+      runner: () => this.runner,
+      sealBytes: config.sealBytes,
+      sealAgeMs: config.sealAgeMs,
+      hotKeepMs: config.hotKeepMs,
+      nonce,
+      stop: this.#stop.signal,
+      pressed: () => this.#pressed(),
+      removeStaged: (file) => options.staging.remove(file),
+    }));
+    this.#ageTimers = this.partitions.map(() => null);
+    this.port = new LocalPort({
+      core, store, logger, now, steps,
+      partitions: this.partitions,
+      metrics: this.#metrics,
+      readStaged: (file, bytes, signal) => options.staging.read(file, 0, bytes, signal),
+      onCheckpoint: (jobId, outcome) => this.#checkpoints.settle(jobId, outcome),
+    });
+    const handlers = jobHandlers(this.port, now);
+    this.runner = options.runner?.(handlers) ?? new EmbeddedRunner({ handlers, logger, now });
+    this.#checkpoints = new CheckpointRuns({ runner: this.runner, partitions: this.partitions, logger, now });
+  }
+
+  async start(identity: Identity | null): Promise<void> {
+    if (identity !== null) await this.#load(identity);
+    try {
+      await this.#join(identity);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) throw error;
+      this.#isAway(error);
+      void this.#joinLater(identity);
+    }
+    this.#every(DUE_SCAN_MS, () => this.#tick());
+    this.#every(SESSION_CHECK_MS, () => this.#checkSessions());
+  }
+
+  async #load(identity: Identity): Promise<void> {
+    if (this.#identity !== null) return;
+    for (const partition of this.partitions) await partition.load(identity.tokenKey);
+    this.#identity = identity;
+  }
+
+  /** Makes sure that store and directory belong together, claims every partition and applies what the log is ahead. */
+  async #join(before: Identity | null): Promise<void> {
+    const { config, core, objects: store } = this.#options;
+    if (config.cold === 'none') throw new Error('no cold tier to join');
+    const rows = rowsOfCore(core);
+    const identity = await agree(rows, before === null ? await readIdentity(rows) : before, store, { cold: config.cold, partitions: config.partitions, dir: config.dataDir });
+    await this.#load(identity);
+    for (const partition of this.partitions) if (partition.session.state === 'unclaimed') await partition.claim();
+    this.#away = null;
+  }
+
+  /** The store was away at the start: tries until it is there. What a start would refuse stops the writes then. */
+  async #joinLater(before: Identity | null): Promise<void> {
+    const backoff = new Backoff(STORE_RETRY_MS, STORE_RETRY_MAX_MS);
+    for (;;) {
+      try {
+        await pause(backoff.next(), this.#stop.signal);
+        await this.#join(before);
+        this.#options.logger.info({ event: 'store-joined' }, 'the object store is there: sealing begins');
+        return;
+      } catch (error) {
+        if (error instanceof Stopped || this.#stop.signal.aborted) return;
+        if (error instanceof StoreUnavailable || isPassing(error)) {
+          this.#isAway(error as Error);
+          continue;
+        }
+        this.#refused = (error as Error).message;
+        this.#options.logger.fatal({ err: error, event: 'store-refused' }, 'directory and object store do not belong together, or the log is damaged: writes are refused');
+        return;
+      }
+    }
+  }
+
+  #isAway(error: Error): void {
+    this.#metrics.storeError();
+    if (this.#away === null) this.#options.logger.warn({ err: error, event: 'store-away' }, 'the object store does not answer');
+    this.#away = error.message;
+  }
+
+  #every(ms: number, work: () => void | Promise<void>): void {
+    const timer = setInterval(() => {
+      if (this.#stop.signal.aborted) return;
+      Promise.resolve(work()).catch((error: unknown) => this.#options.logger.error({ err: error, event: 'cold-timer-failed' }, 'regular work of the cold tier failed'));
+    }, ms);
+    timer.unref();
+    this.#timers.push(timer);
+  }
+
+  async #tick(): Promise<void> {
+    for (const partition of this.partitions) partition.tick();
+    await this.#checkpoints.tick();
+  }
+
+  async #checkSessions(): Promise<void> {
+    for (const partition of this.partitions) await partition.session.check();
+  }
+
+  /** Room is short: sealed copies go before their time (design section 3). */
+  #pressed(): boolean {
+    const { hotBytesMax, diskFreeMin } = this.#options.config;
+    return this.hotBytes > hotBytesMax || this.#options.freeBytes() < diskFreeMin * DISK_FREE_FACTOR;
+  }
+
+  /** Logical bytes in the hot tier. */
+  get hotBytes(): number {
+    return this.partitions.reduce((sum, { partition, evictor }) => sum + evictor.sealedHotBytes + this.#options.core.unsealedBytes(partition), 0);
+  }
+
+  read(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> {
+    return this.#reader.read(slot, incarnation, from, to, signal);
+  }
+
+  readSnapshot(snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer> {
+    return this.#reader.snapshot(snapshot, from, length, signal);
+  }
+
+  /** Published references of a stream from an offset on, in order: its cold ranges with their segments. */
+  async refs(slot: number, incarnation: Incarnation, from: Offset, limit: number): Promise<ColdRef[]> {
+    const found: ColdRef[] = [];
+    for await (const page of this.#options.core.store.scan({ ...refRow.range(slot, incarnation, from + 1), limit })) for (const { value } of page) found.push(refRow.decode(value));
+    return found;
+  }
+
+  nextIncarnation(partition: number): Promise<Incarnation> {
+    const { tokens, session } = this.#at(partition);
+    if (tokens === null || session.refusal !== null) return Promise.reject(this.refusal(partition) ?? new FirnError('NO_LEADER'));
+    return tokens.issue();
+  }
+
+  session(partition: number): number | null {
+    const { session } = this.#at(partition).session;
+    return session === 0 ? null : session;
+  }
+
+  refusal(partition: number): Error | null {
+    if (this.#refused !== null) return new FirnError('APPLY_STOPPED', { detail: this.#refused });
+    return this.#at(partition).session.refusal;
+  }
+
+  planEnd(partition: number, incarnation: Incarnation): Offset | null {
+    return this.#at(partition).planEnd(incarnation);
+  }
+
+  noteChange(partition: number): void {
+    const { sealBytes, sealAgeMs } = this.#options.config;
+    if (this.#options.core.unsealedBytes(partition) >= sealBytes) this.#at(partition).kick();
+    // The regular scan is often enough for longer ages.
+    if (sealAgeMs >= 2 * DUE_SCAN_MS || this.#ageTimers[partition] !== null) return;
+    const timer = setTimeout(() => {
+      this.#ageTimers[partition] = null;
+      const due = this.#at(partition);
+      due.kick();
+      if (!due.due && this.#options.core.dirtySinceMs(partition) !== null) this.noteChange(partition);
+    }, sealAgeMs);
+    timer.unref();
+    this.#ageTimers[partition] = timer;
+  }
+
+  noteSnapshot(partition: number): void {
+    this.#at(partition).noteSnapshot();
+  }
+
+  sealNow(prefix: string, signal: AbortSignal): Promise<SealReport> {
+    return sealNow(this.partitions, prefix, this.#options.config.hotKeepMs === 0, AbortSignal.any([signal, this.#stop.signal]));
+  }
+
+  async logPurge(bucket: string): Promise<void> {
+    await Promise.all(this.partitions.map((partition) => partition.logPurge(bucket)));
+  }
+
+  checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]> {
+    return this.#checkpoints.runAll(AbortSignal.any([signal, this.#stop.signal]));
+  }
+
+  retainOps(): readonly HotOp[] {
+    return [];
+  }
+
+  async jobs(): Promise<object> {
+    const plans = this.partitions.flatMap(({ board }) => board.list()).map((plan) => ({
+      kind: plan.work.kind,
+      job: plan.jobId,
+      attempt: plan.attempt,
+      createdAt: new Date(plan.createdAtMs).toISOString(),
+      bytes: plan.work.kind === 'seal' ? plan.work.contents.rawBytes : plan.work.item.snapshot.bytes,
+      lastError: plan.lastError,
+    }));
+    const parked = this.partitions.flatMap(({ partition, parking }) => parking.list().slice(0, PARKED_LISTED_MAX).map(({ incarnation, why }) => ({ partition, incarnation: String(incarnation), why })));
+    return { jobs: await this.runner.stats(), plans, parked };
+  }
+
+  reasons(): readonly string[] {
+    const reasons: string[] = [];
+    if (this.#refused !== null) reasons.push(this.#refused);
+    if (this.#away !== null) reasons.push(`object store: ${this.#away}`);
+    for (const { reason, parking, partition } of this.partitions) {
+      if (reason !== null) reasons.push(reason);
+      const parked = parking.list();
+      if (parked.length > 0) reasons.push(`partition ${partition}: ${parked.length} streams cannot be sealed now, the first because ${parked[0]?.why}`);
+    }
+    return reasons;
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    for (const timer of this.#ageTimers) if (timer !== null) clearTimeout(timer);
+    await this.runner.stop(graceMs);
+    this.#stop.abort(new Stopped());
+    await Promise.all(this.partitions.map((partition) => partition.idle()));
+  }
+
+  #at(partition: number): PartitionCold {
+    const found = this.partitions[partition];
+    if (found === undefined) throw new Error(`no partition ${partition}`);
+    return found;
+  }
+}
+
+export { StartRefused };

@@ -1,0 +1,73 @@
+/**
+ * Small means of waiting and of keeping order: an abortable pause, a growing wait, a lane of one at a time.
+ */
+
+/** The work was told to stop. */
+export class Stopped extends Error {
+  constructor() {
+    super('stopped');
+    this.name = 'Stopped';
+  }
+}
+
+/** Waits `ms`, or throws `Stopped` as soon as the signal fires. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.reject(new Stopped());
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(new Stopped());
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', onAbort);
+      resolve();
+    }, ms);
+    timer.unref();
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+/** The result of `work`, or `Stopped` as soon as the signal fires; the work itself goes on. */
+export function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) return Promise.reject(new Stopped());
+  return new Promise<T>((resolve, reject) => {
+    const onAbort = (): void => reject(new Stopped());
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
+/** A wait that doubles from `firstMs` to `maxMs`, spread by up to a quarter so that many waiters do not come back at once. */
+export class Backoff {
+  #nextMs: number;
+
+  constructor(private readonly firstMs: number, private readonly maxMs: number, private readonly random: () => number = Math.random) {
+    this.#nextMs = firstMs;
+  }
+
+  next(): number {
+    const ms = this.#nextMs;
+    this.#nextMs = Math.min(ms * 2, this.maxMs);
+    return ms * (1 - this.random() / 4);
+  }
+
+  reset(): void {
+    this.#nextMs = this.firstMs;
+  }
+}
+
+/** Runs work one at a time, in the order of the calls. */
+export class Lane {
+  #last: Promise<unknown> = Promise.resolve();
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work, work);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Resolves when everything queued up to now has ended. */
+  async idle(): Promise<void> {
+    await this.#last;
+  }
+}

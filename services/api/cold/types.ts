@@ -1,0 +1,58 @@
+/**
+ * What the cold tier offers to the log and to the node.
+ *
+ * Owns: the interface `ColdTier`. Implementations: `tier` over an object store, `none` for `FIRN_COLD=none`.
+ */
+import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
+import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { HotOp } from '../hot/store.js';
+import type { StreamSlot } from '../log/core.js';
+
+export interface SealReport {
+  readonly segments: number;
+  readonly bytes: number;
+  readonly streams: number;
+}
+
+/** What a checkpoint of one partition came to. */
+export interface CheckpointReport {
+  readonly partition: number;
+  /** The log up to and with this record is covered. */
+  readonly session: number;
+  readonly seq: number;
+  readonly streams: number;
+  readonly bytes: number;
+}
+
+export interface ColdTier {
+  /** Bytes [from, to) by published references, checksums proven, contiguous, in pieces of at most 1 MiB. Throws `FirnError` COLD_STORE_FAILED (damage, missing, unreachable); never ends short. */
+  read(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer>;
+  /** Bytes of a snapshot's cold copy, checksum proven at the end at the latest (small ones before the first byte). */
+  readSnapshot(snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer>;
+  /** A token that was never issued before (design section 6). */
+  nextIncarnation(partition: number): Promise<Incarnation>;
+  /** Session that stands in ETags above the logged frontier; null without a log. */
+  session(partition: number): number | null;
+  /** Why the partition takes no writes (fenced, no session yet on an empty directory), null when it does. */
+  refusal(partition: number): Error | null;
+  /** A stream became dirty or grew: a hint that a seal may be due. Cheap. */
+  noteChange(partition: number): void;
+  /** End of the range of this stream that an open seal plan covers, null: none. Asked in the same turn as a fold is staged: no fold crosses it. */
+  planEnd(partition: number, incarnation: Incarnation): Offset | null;
+  /** Rows that go into the batch which moves a stream's retention boundary to `next.retained`: how space below it is found again without a log. */
+  retainOps(slot: StreamSlot, next: StreamRecord): readonly HotOp[];
+  /** A large snapshot was published: a hint that an offload is due. */
+  noteSnapshot(partition: number): void;
+  /** Seals what is unsealed at the call under the key prefix, repeating until it is (with hotKeepMs 0 until it is evicted too). */
+  sealNow(prefix: string, signal: AbortSignal): Promise<SealReport>;
+  /** Puts the fence of a purged bucket into the log of every partition; resolves when the objects that hold it exist (nothing to do without a log). */
+  logPurge(bucket: string): Promise<void>;
+  /** Runs a checkpoint of every partition now. */
+  checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]>;
+  /** Queued, running and failed jobs, open plans, streams that cannot be sealed now: for `GET /__firn/jobs`. */
+  jobs(): Promise<object>;
+  /** Reasons for `healthz` (degraded) such as an unreachable store. */
+  reasons(): readonly string[];
+  /** Stops taking new work and waits for running steps, at most `graceMs`. */
+  stop(graceMs: number): Promise<void>;
+}

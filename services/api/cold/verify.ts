@@ -1,0 +1,97 @@
+/**
+ * Verification of a directory and its object store (`firn verify`, `POST /__firn/verify`).
+ *
+ * Owns: what is checked, and the report. Promises: reads only; every stream, reference, object, log record and checkpoint is looked at; with `deep` every stored
+ * byte; objects that nothing names are reported, never removed (I8). May run beside a running node.
+ */
+import type { ObjectStore } from '../../../shared/storage/object-store.js';
+import type { DurableStore } from '../hot/durable.js';
+import { readIdentity, rowsOfStore } from './directory.js';
+import { readStoreDocument } from './store-identity.js';
+import { Findings, type Finding } from './verify/findings.js';
+import { checkHistory, type HistoryReport } from './verify/history.js';
+import { ObjectCheck } from './verify/objects.js';
+import { StreamCheck } from './verify/streams.js';
+
+export interface VerifyOptions {
+  readonly store: DurableStore;
+  /** null: the directory has no cold tier. */
+  readonly objects: ObjectStore | null;
+  readonly deep: boolean;
+  /** Length of a file in `staging/`, null when it is missing. */
+  readonly stagedBytes: (file: string) => Promise<number | null>;
+  readonly progress?: (done: { readonly streams: number; readonly objects: number }) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface VerifyReport {
+  /** Nothing is wrong. Objects that nothing names are no fault. */
+  readonly ok: boolean;
+  readonly deep: boolean;
+  readonly streams: number;
+  /** Readable stream bytes. */
+  readonly bytes: number;
+  readonly objects: number;
+  readonly objectBytes: number;
+  readonly history: readonly HistoryReport[];
+  readonly findings: readonly Finding[];
+  /** All findings, listed or not. */
+  readonly findingCount: number;
+  readonly unknownObjects: readonly string[];
+  readonly unknownObjectCount: number;
+}
+
+export async function verifyStore(options: VerifyOptions): Promise<VerifyReport> {
+  const { store, objects, deep, signal } = options;
+  const findings = new Findings();
+  const done = { streams: 0, objects: 0 };
+  const moved = (): void => options.progress?.({ ...done });
+  const identity = await readIdentity(rowsOfStore(store));
+  const partitions = identity?.partitions ?? 1;
+  const walk = { store, signal, cold: objects !== null, stagedBytes: options.stagedBytes };
+  const streams = new StreamCheck({
+    ...walk,
+    deep,
+    findings,
+    progress: (count) => {
+      done.streams = count;
+      moved();
+    },
+  });
+  await streams.run();
+  const history: HistoryReport[] = [];
+  let check: ObjectCheck | null = null;
+  if (objects !== null) {
+    await findings.attempt('store.json', async () => {
+      const document = await readStoreDocument(objects);
+      if (document === null) findings.add('store.json', 'is missing');
+      else if (document.storeId !== identity?.storeId) findings.add('store.json', `names store ${document.storeId}, the directory belongs to ${identity?.storeId}`);
+    });
+    check = new ObjectCheck({
+      store, objects, partitions, deep, findings, signal,
+      progress: (count) => {
+        done.objects = count;
+        moved();
+      },
+    });
+    await check.run(streams.refs, async () => {
+      const again = new StreamCheck({ ...walk, deep: false, findings: new Findings(), progress: () => undefined });
+      await again.run();
+      return again.refs;
+    });
+    for (let partition = 0; partition < partitions; partition++) history.push(await checkHistory(objects, partition, findings, signal));
+  }
+  return {
+    ok: findings.count === 0,
+    deep,
+    streams: streams.streams,
+    bytes: streams.bytes,
+    objects: check?.objects ?? 0,
+    objectBytes: check?.bytes ?? 0,
+    history,
+    findings: findings.listed,
+    findingCount: findings.count,
+    unknownObjects: check?.unknown ?? [],
+    unknownObjectCount: check?.unknownCount ?? 0,
+  };
+}

@@ -1,0 +1,103 @@
+/**
+ * The storage engine of a node: hot store, log and cold tier of one data directory, without any listener.
+ *
+ * Owns: the order in which the parts are opened and closed. Promises: when it is open, everything that the object store's log holds is applied and every
+ * acknowledged write is visible; closing lets what is in flight become durable first.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../../shared/config/index.js';
+import type { Logger, Metrics } from '../../shared/observability/index.js';
+import { readIdentity, rowsOfStore } from './cold/directory.js';
+import { openNoCold } from './cold/none.js';
+import { openColdTier } from './cold/tier.js';
+import type { ColdTier } from './cold/types.js';
+import { verifyStore, type VerifyReport } from './cold/verify.js';
+import type { DurableStore } from './hot/durable.js';
+import { openDurableStore } from './hot/durable-store.js';
+import { createHotReader } from './hot/hot-reader.js';
+import { BucketFences } from './log/bucket-fences.js';
+import type { HotReader } from './log/core.js';
+import { FoldLoop } from './log/fold-loop.js';
+import { Core } from './log/log-core.js';
+import { Log } from './log/log.js';
+import { Pressure } from './log/pressure.js';
+import { StagingFiles } from './log/staging-files.js';
+import { openObjects } from './objects.js';
+
+/** Longest wait for running seals at close, ms. */
+const COLD_STOP_MS = 10_000;
+
+export interface EngineDeps {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly now: () => number;
+}
+
+export interface Engine {
+  readonly partitions: number;
+  readonly store: DurableStore;
+  readonly core: Core;
+  readonly hot: HotReader;
+  readonly cold: ColdTier;
+  readonly log: Log;
+  readonly pressure: Pressure;
+  /** Checks everything stored while the node runs; `deep` reads every byte. */
+  verify(deep: boolean, signal: AbortSignal): Promise<VerifyReport>;
+  close(): Promise<void>;
+}
+
+export async function openEngine(config: Config, deps: EngineDeps): Promise<Engine> {
+  await mkdir(config.dataDir, { recursive: true });
+  const store = await openDurableStore({ dir: join(config.dataDir, 'hot'), ackedFile: join(config.dataDir, 'acked'), logger: deps.logger });
+  try {
+    return await build(config, deps, store);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+async function build(config: Config, deps: EngineDeps, store: DurableStore): Promise<Engine> {
+  const { logger, metrics, now } = deps;
+  const logged = config.cold !== 'none';
+  // What the directory was made with counts, not what is set now.
+  const partitions = (await readIdentity(rowsOfStore(store)))?.partitions ?? config.partitions;
+  const core = new Core({ store, partitions, logged, logger, metrics, now });
+  await core.start();
+  const hot = createHotReader(store);
+  const staging = await StagingFiles.open(join(config.dataDir, 'staging'));
+  const fences = await BucketFences.load(store);
+  const pressure = new Pressure({ dir: config.dataDir, diskFreeMin: config.diskFreeMin, unsealedBytesMax: logged ? config.hotBytesMax : Infinity, unsealedBytes: () => unsealed(core, partitions), logger });
+  await pressure.start();
+  const objects = await openObjects(config);
+  const cold = objects === null
+    ? await openNoCold({ core, partitions, staging, logger, now })
+    : await openColdTier({ config, core, objects, staging, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex') });
+  const log = new Log({ core, hot, cold, fences, pressure, staging, snapshotBytesMax: config.snapshotBytesMax, logged, logger, metrics, now }, partitions);
+  const folds = new FoldLoop(core, cold, now, logger);
+  core.connect({
+    onPartitionChanged: (partition) => cold.noteChange(partition),
+    onAppended: (slot, incarnation, from, bytes) => folds.note(slot, incarnation, from, bytes),
+  });
+  await log.start();
+  folds.start();
+  const close = async (): Promise<void> => {
+    pressure.stop();
+    await folds.stop();
+    await log.stop();
+    await cold.stop(COLD_STOP_MS);
+    await core.close();
+    await store.close();
+    await objects?.close();
+  };
+  const verify = (deep: boolean, signal: AbortSignal): Promise<VerifyReport> => verifyStore({ store, objects, deep, signal, stagedBytes: (file) => staging.bytes(file) });
+  return { partitions, store, core, hot, cold, log, pressure, verify, close };
+}
+
+function unsealed(core: Core, partitions: number): number {
+  let bytes = 0;
+  for (let partition = 0; partition < partitions; partition++) bytes += core.unsealedBytes(partition);
+  return bytes;
+}

@@ -1,0 +1,145 @@
+/**
+ * Reads the bytes of a stream from their hot copies.
+ *
+ * Owns: `HotReader` over data rows. Promises: exactly the bytes asked for, proven by their sums and by touching ranges, or an error: `HotGap` where a copy is missing,
+ * `HotDamaged` where one is wrong, never a short end (I1, I9). A store that is opened again meanwhile is read on at the own offset.
+ *
+ * Each page is a scan of its own: a slow consumer pins no view of the store, and rows that were folded between two pages are found by their end.
+ */
+import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
+import { decodeBlockHead } from '../../../shared/storage/block.js';
+import { BadBytes } from '../../../shared/storage/codec.js';
+import { crc32cRange } from '../../../shared/storage/crc.js';
+import { HotGap, type HotReader } from '../log/core.js';
+import { HotDamaged, HotStoreCorrupt } from './errors.js';
+import { dataRow } from './keys/data.js';
+import { StoreClosed, type HotEntry, type HotStore } from './store.js';
+
+/** Bytes fetched at a time; a page may exceed this by one block. */
+export const READ_PAGE_BYTES = 1_048_576;
+/** A page with this much is not filled up: what the store has fetched beyond would be thrown away. */
+const PAGE_ENOUGH_BYTES = READ_PAGE_BYTES / 2;
+/** Allowance for keys and heads of blocks, so that a read of few bytes fetches its rows in one page and no more. */
+const PAGE_SLACK_BYTES = 4_096;
+/** Shorter pieces are joined: handing on many small ones costs more than copying them. */
+const PIECE_BYTES_MIN = 32_768;
+const PIECE_BYTES_MAX = 262_144;
+
+/** Where in a stream a read stands. */
+interface Position {
+  readonly slot: number;
+  readonly incarnation: Incarnation;
+  readonly at: Offset;
+  readonly to: Offset;
+}
+
+/** A proven block. */
+interface Row {
+  readonly start: Offset;
+  readonly end: Offset;
+  readonly payloadAt: number;
+  readonly value: Buffer;
+}
+
+export function createHotReader(store: Pick<HotStore, 'scan'>): HotReader {
+  return {
+    async *bytes(slot, incarnation, from, to, signal) {
+      for await (const rows of pages(store, { slot, incarnation, at: from, to }, signal)) yield* pieces(rows, from, to);
+    },
+    async *blocks(slot, incarnation, from, to, signal) {
+      for await (const rows of pages(store, { slot, incarnation, at: from, to }, signal)) {
+        for (const { start, end, value } of rows) {
+          if (start < from || end > to) throw new Error(`${from}..${to} of ${incarnation} are no block borders: a block has ${start}..${end}`);
+          yield value;
+        }
+      }
+    },
+  };
+}
+
+/** Rows that cover the range, in order and without holes. */
+async function* pages(store: Pick<HotStore, 'scan'>, whole: Position, signal: AbortSignal | undefined): AsyncGenerator<Row[], void, void> {
+  let position = whole;
+  let reopened = false;
+  while (position.at < position.to) {
+    signal?.throwIfAborted();
+    let rows: Row[];
+    try {
+      rows = await page(store, position);
+    } catch (error) {
+      if (error instanceof HotStoreCorrupt) throw new HotDamaged(position.incarnation, position.at, error.message, { cause: error });
+      // The store was closed, perhaps to be opened again: the next scan waits for that, and fails when it was for good.
+      if (!(error instanceof StoreClosed) || reopened) throw error;
+      reopened = true;
+      continue;
+    }
+    reopened = false;
+    signal?.throwIfAborted();
+    yield rows;
+    position = { ...position, at: (rows.at(-1) as Row).end };
+  }
+}
+
+/** At least one row, the first holding `at`. */
+async function page(store: Pick<HotStore, 'scan'>, position: Position): Promise<Row[]> {
+  const { slot, incarnation, at, to } = position;
+  const rows: Row[] = [];
+  let expected: Offset = at;
+  const pageBytes = Math.min(READ_PAGE_BYTES, to - at + PAGE_SLACK_BYTES);
+  for await (const entries of store.scan({ ...dataRow.covering(slot, incarnation, at, to), pageBytes })) {
+    for (const entry of entries) {
+      const row = decodeRow(entry, incarnation, expected);
+      const { start, end } = row;
+      if (start > expected || (rows.length > 0 && start < expected)) {
+        if (start < expected) throw new HotDamaged(incarnation, expected, `a value begins at ${start}`);
+        if (rows.length > 0) return rows;
+        throw new HotGap(incarnation, expected);
+      }
+      rows.push(row);
+      expected = end;
+      if (end >= to) return rows;
+    }
+    if (expected - at >= PAGE_ENOUGH_BYTES) return rows;
+  }
+  if (rows.length === 0) throw new HotGap(incarnation, expected);
+  return rows;
+}
+
+function decodeRow(entry: HotEntry, incarnation: Incarnation, at: Offset): Row {
+  try {
+    const { value } = entry;
+    const { start, end, crc, payloadAt } = decodeBlockHead(value);
+    if (crc32cRange(value, payloadAt, value.length) !== crc) throw new BadBytes('data row', 'checksum of the payload does not match');
+    if (end !== dataRow.decodeKey(entry.key).end) throw new BadBytes('data row', `a block up to ${end} under another end`);
+    return { start, end, payloadAt, value };
+  } catch (error) {
+    if (error instanceof BadBytes) throw new HotDamaged(incarnation, at, error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** The payloads within [from, to): long ones as views, runs of short ones joined. */
+function* pieces(rows: readonly Row[], from: Offset, to: Offset): Generator<Buffer, void, void> {
+  let short: Buffer[] = [];
+  let shortBytes = 0;
+  for (const { start, end, payloadAt, value } of rows) {
+    const piece = value.subarray(payloadAt + Math.max(0, from - start), payloadAt + Math.min(end, to) - start);
+    const joins = piece.length < PIECE_BYTES_MIN && shortBytes + piece.length <= PIECE_BYTES_MAX;
+    if (!joins && shortBytes > 0) {
+      yield joined(short, shortBytes);
+      short = [];
+      shortBytes = 0;
+    }
+    if (piece.length >= PIECE_BYTES_MIN) {
+      yield piece;
+    } else {
+      short.push(piece);
+      shortBytes += piece.length;
+    }
+  }
+  if (shortBytes > 0) yield joined(short, shortBytes);
+}
+
+function joined(short: readonly Buffer[], bytes: number): Buffer {
+  return short.length === 1 ? (short[0] as Buffer) : Buffer.concat(short, bytes);
+}

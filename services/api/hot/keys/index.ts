@@ -1,0 +1,79 @@
+/**
+ * The catalogue of everything in the hot store.
+ *
+ * | row            | byte | scope                  | layout of the key after the kind byte                      | value                     | changes            |
+ * | -------------- | ---- | ---------------------- | ---------------------------------------------------------- | ------------------------- | ------------------ |
+ * | metaRow        | 0x01 | directory              | name                                                       | raw                       | replaced           |
+ * | markerRow      | 0x02 | directory              | n mod ring (4)                                             | number and sums of a batch | replaced (ring)   |
+ * | streamRow      | 0x10 | slot                   | slot (2), stream key                                       | StreamRecord              | replaced           |
+ * | nameRow        | 0x11 | directory              | stream key                                                 | none                      | put, deleted       |
+ * | dataRow        | 0x12 | incarnation            | slot (2), incarnation (8), end (8)                         | encoded block             | folded, deleted    |
+ * | producerRow    | 0x13 | incarnation            | slot (2), incarnation (8), producer id                     | ProducerRecord            | replaced           |
+ * | refRow         | 0x14 | incarnation            | slot (2), incarnation (8), end (8)                         | ColdRef                   | replaced, deleted  |
+ * | snapshotRow    | 0x15 | incarnation            | slot (2), incarnation (8), offset (8)                      | SnapshotRecord            | replaced, deleted  |
+ * | bodyRow        | 0x16 | incarnation            | slot (2), incarnation (8), offset (8), n (4)               | raw, at most 256 KiB      | put, deleted       |
+ * | doomedRow      | 0x17 | incarnation            | slot (2), incarnation (8)                                  | stream key                | put, deleted       |
+ * | expiryRow      | 0x20 | partition, by time     | partition (2), ms (8), slot (2), stream key                | none                      | put, deleted       |
+ * | dirtyRow       | 0x21 | partition              | partition (2), slot (2), incarnation (8)                   | stream key, since, deleted | replaced, deleted |
+ * | evictRow       | 0x22 | partition, by time     | partition (2), ms (8), slot (2), incarnation (8)           | stream key, upper offset  | put, deleted       |
+ * | planRow        | 0x23 | partition              | partition (2), session (4), plan (8)                       | Plan                      | replaced, deleted  |
+ * | objectRow      | 0x24 | partition              | partition (2), session (4), plan (8), attempt (4), part (4), kind of object (1) | size, sum, references | replaced, deleted |
+ * | appliedRow     | 0x25 | partition              | partition (2)                                              | session, seq, slice       | replaced           |
+ * | bucketFenceRow | 0x26 | directory              | bucket id                                                  | when                      | put                |
+ * | planPageRow    | 0x27 | partition              | partition (2), session (4), plan (8), page (4)             | encoded page, at most 256 KiB | put, deleted   |
+ *
+ * Numbers in keys are big-endian. The durable store adds a sum over key and value behind every value but those of data rows, which carry their own.
+ */
+import type { KIND } from './layout.js';
+import { appliedRow } from './applied.js';
+import { bodyRow } from './body.js';
+import { bucketFenceRow } from './bucket-fence.js';
+import { dataRow } from './data.js';
+import { dirtyRow } from './dirty.js';
+import { doomedRow } from './doomed.js';
+import { evictRow } from './evict.js';
+import { expiryRow } from './expiry.js';
+import { markerRow } from './marker.js';
+import { metaRow } from './meta.js';
+import { nameRow } from './name.js';
+import { objectRow } from './object.js';
+import { planPageRow } from './plan-page.js';
+import { planRow } from './plan.js';
+import { producerRow } from './producer.js';
+import { refRow } from './ref.js';
+import { snapshotRow } from './snapshot.js';
+import { streamRow } from './stream.js';
+
+/** Every kind of row there is. */
+export const ROWS = {
+  meta: metaRow,
+  marker: markerRow,
+  stream: streamRow,
+  name: nameRow,
+  data: dataRow,
+  producer: producerRow,
+  ref: refRow,
+  snapshot: snapshotRow,
+  body: bodyRow,
+  doomed: doomedRow,
+  expiry: expiryRow,
+  dirty: dirtyRow,
+  evict: evictRow,
+  plan: planRow,
+  object: objectRow,
+  applied: appliedRow,
+  bucketFence: bucketFenceRow,
+  planPage: planPageRow,
+} as const satisfies { readonly [K in keyof typeof KIND]: { readonly kind: (typeof KIND)[K] } };
+
+export { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, markerRow, metaRow, nameRow, objectRow, planPageRow, planRow, producerRow, refRow, snapshotRow, streamRow };
+export type { Applied } from './applied.js';
+export { BODY_CHUNK_MAX } from './body.js';
+export type { BucketFence } from './bucket-fence.js';
+export type { Dirty } from './dirty.js';
+export type { Doomed } from './doomed.js';
+export type { Eviction } from './evict.js';
+export { EMPTY, KIND, U64_END, type KeyRange } from './layout.js';
+export { MARKER_RING, type Marker } from './marker.js';
+export { META } from './meta.js';
+export type { ObjectUse } from './object.js';

@@ -1,0 +1,155 @@
+/**
+ * The Koa application of the client listener: both surfaces, nothing else (design sections 1, 3, 8).
+ *
+ * Owns: which handler answers what. Promises: one middleware renders every failure; one matches every route, by hand, ahead of anything
+ * else; Koa's own answer is never used, so a head is written once.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import Koa from 'koa';
+import type { HubTimes } from '../live/hub.js';
+import { append } from './append.js';
+import { Bodies, type BodyLimit } from './body.js';
+import { getBootstrap } from './bootstrap.js';
+import { getChunk } from './chunk.js';
+import { preflightHeaders } from './cors.js';
+import { create, createBucket } from './create.js';
+import type { HttpDeps } from './deps.js';
+import { renderError } from './errors.js';
+import { Exchange } from './exchange.js';
+import { head, remove } from './head-delete.js';
+import { LiveReads } from './live-read.js';
+import { read } from './read.js';
+import { retain } from './retention.js';
+import { parseRoute, refuseMethod, type Route } from './routes.js';
+import { getIncarnationSnapshot, getSnapshot, publishSnapshot } from './snapshot.js';
+
+/** Limits and periods that tests make smaller. */
+export interface ClientAppOptions {
+  readonly sse?: Partial<HubTimes>;
+  readonly bodyWindowMs?: number;
+  readonly liveReadersMax?: number;
+}
+
+export interface ClientApp {
+  readonly koa: Koa;
+  readonly live: LiveReads;
+  readonly bodies: Bodies;
+  /** Ends live reads, with what tells their clients where to go on; later ones end at once. */
+  endLongAnswers(): void;
+  /** Stops the timers. */
+  close(): void;
+}
+
+/**
+ * Koa without the part that we never use: its own answer, and the listeners that it puts on every response to find out how that went.
+ * That part took an eighth of the time of a small append.
+ */
+class ClientKoa extends Koa {
+  override callback(): (req: IncomingMessage | Http2ServerRequest, res: ServerResponse | Http2ServerResponse) => Promise<void> {
+    const [answer, ...more] = this.middleware;
+    if (answer === undefined || more.length > 0) throw new Error('the client listener has one middleware');
+    return async (req, res) => {
+      try {
+        await answer(this.createContext(req as IncomingMessage, res as ServerResponse), next);
+      } catch (error) {
+        this.emit('error', error);
+        (res as ServerResponse).destroy();
+      }
+    };
+  }
+}
+
+function next(): Promise<void> {
+  return Promise.resolve();
+}
+
+/** `deps.now` and `deps.random` are used wherever an answer depends on them. */
+export function createClientApp(deps: HttpDeps, options: ClientAppOptions = {}): ClientApp {
+  const koa = new ClientKoa();
+  const bodies = new Bodies(() => performance.now(), options.bodyWindowMs);
+  const live = new LiveReads(deps, { times: options.sse, readersMax: options.liveReadersMax });
+  const surface = new Surface(deps, bodies, live);
+  koa.use((ctx) => {
+    ctx.respond = false;
+    return surface.answer(new Exchange(deps, ctx.req, ctx.res));
+  });
+  koa.on('error', (error: Error) => deps.logger.error({ event: 'request-failed', err: error }, 'a request could not even be refused'));
+  const close = (): void => {
+    live.close();
+    bodies.close();
+  };
+  return { koa, live, bodies, endLongAnswers: () => live.shutdown(), close };
+}
+
+class Surface {
+  readonly #bodies: Bodies;
+  readonly #live: LiveReads;
+  readonly #requestLimit: BodyLimit;
+  readonly #snapshotLimit: BodyLimit;
+
+  constructor({ config }: HttpDeps, bodies: Bodies, live: LiveReads) {
+    this.#bodies = bodies;
+    this.#live = live;
+    this.#requestLimit = { bytes: config.requestBytesMax, code: 'REQUEST_TOO_LARGE', header: 'Ursula-Max-Request-Bytes' };
+    this.#snapshotLimit = { bytes: config.snapshotBytesMax, code: 'SNAPSHOT_TOO_LARGE', header: 'Ursula-Max-Snapshot-Bytes' };
+  }
+
+  /** Never rejects. */
+  async answer(exchange: Exchange): Promise<void> {
+    try {
+      const { method } = exchange.req;
+      if (method === 'OPTIONS') preflight(exchange);
+      else await this.#dispatch(exchange, parseRoute(exchange.req.url ?? '/'), method ?? '');
+    } catch (error) {
+      renderError(exchange, error);
+    }
+  }
+
+  #dispatch(exchange: Exchange, route: Route, method: string): Promise<void> | void {
+    switch (route.kind) {
+      case 'stream':
+        return this.#stream(exchange, route, method);
+      case 'bucket':
+        return method === 'PUT' ? createBucket(exchange) : refuseMethod(route.kind);
+      case 'bootstrap':
+        return reads(method) ? getBootstrap(exchange, route) : refuseMethod(route.kind);
+      case 'snapshot':
+        if (method === 'PUT') return publishSnapshot(exchange, route, this.#bodies, this.#snapshotLimit);
+        return reads(method) ? getSnapshot(exchange, route) : refuseMethod(route.kind);
+      case 'retention':
+        return method === 'PUT' ? retain(exchange, route) : refuseMethod(route.kind);
+      case 'chunk':
+        return reads(method) ? getChunk(exchange, route) : refuseMethod(route.kind);
+      case 'incarnation-snapshot':
+        return reads(method) ? getIncarnationSnapshot(exchange, route) : refuseMethod(route.kind);
+    }
+  }
+
+  #stream(exchange: Exchange, route: Route, method: string): Promise<void> {
+    switch (method) {
+      case 'POST':
+        return append(exchange, route, this.#bodies, this.#requestLimit);
+      case 'GET':
+        return read(exchange, route, this.#live);
+      case 'HEAD':
+        return head(exchange, route);
+      case 'PUT':
+        return create(exchange, route, this.#bodies, this.#requestLimit);
+      case 'DELETE':
+        return remove(exchange, route);
+      default:
+        return refuseMethod(route.kind);
+    }
+  }
+}
+
+function reads(method: string): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
+
+/** Asked by browsers before a request of another origin; answered whether or not that origin may read the answer. */
+function preflight(exchange: Exchange): void {
+  exchange.routeClass = 'preflight';
+  exchange.empty(204, preflightHeaders());
+}

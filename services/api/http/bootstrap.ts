@@ -1,0 +1,91 @@
+/**
+ * `GET …/bootstrap`: snapshot and what follows, in one answer (requirements section 21).
+ *
+ * Promises: the parts of one moment, in order, streamed; an answer that cannot be finished is cut, never closed as if whole (R081).
+ */
+import { randomBytes } from 'node:crypto';
+import { isJson, OCTET_STREAM } from '../../../shared/protocol/content-type.js';
+import { FirnError } from '../../../shared/protocol/errors.js';
+import { multipartEnd, multipartType, newBoundary, partHead, PART_TAIL } from '../../../shared/protocol/multipart.js';
+import { formatOffset } from '../../../shared/protocol/offsets.js';
+import type { BootstrapRead } from '../log/types.js';
+import { departure, writePieces } from './answer-body.js';
+import type { Exchange } from './exchange.js';
+import { namesParameter } from './query.js';
+import { preconditionOf } from './request-headers.js';
+import type { Route } from './routes.js';
+
+export async function getBootstrap(exchange: Exchange, route: Route): Promise<void> {
+  exchange.routeClass = 'bootstrap';
+  if (namesParameter(route.query, 'live')) throw new FirnError('INVALID_QUERY', { detail: 'a bootstrap is no live read' });
+  const read = await exchange.deps.log.bootstrap(route.key!, preconditionOf(exchange.req.headers));
+  const boundary = newBoundary(randomBytes);
+  const headers = [
+    'Content-Type', multipartType(boundary), 'Stream-Snapshot-Offset', read.snapshot === null ? '-1' : formatOffset(read.snapshot.snapshot.offset),
+    'Stream-Next-Offset', formatOffset(read.end), 'Stream-Incarnation', String(read.record.incarnation), 'Cache-Control', 'no-store',
+  ];
+  if (read.upToDate) headers.push('Stream-Up-To-Date', 'true');
+  if (read.closed) headers.push('Stream-Closed', 'true');
+  if (exchange.isHead) {
+    exchange.empty(200, headers);
+    return;
+  }
+  const source = parts(read, boundary, departure(exchange.res));
+  // The first bytes of a snapshot are in hand before the head is out, so that a missing body is an error and no broken answer.
+  const opening = await opened(source);
+  exchange.head(200, headers);
+  await writePieces(exchange.res, chained(opening, source));
+  exchange.res.end();
+}
+
+/** Head of the first part and its first bytes. */
+async function opened(source: AsyncIterator<Buffer>): Promise<Buffer[]> {
+  const taken: Buffer[] = [];
+  for (let i = 0; i < 2; i++) {
+    const { done, value } = await source.next();
+    if (done === true) break;
+    taken.push(value);
+  }
+  return taken;
+}
+
+async function* chained(opening: readonly Buffer[], rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    yield* opening;
+    for (;;) {
+      const { done, value } = await rest.next();
+      if (done === true) return;
+      yield value;
+    }
+  } finally {
+    await rest.return?.();
+  }
+}
+
+async function* parts(read: BootstrapRead, boundary: string, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
+  const { snapshot, record } = read;
+  yield partHead(boundary, snapshot === null ? OCTET_STREAM : snapshot.snapshot.contentType);
+  if (snapshot !== null && snapshot.snapshot.bytes > 0) yield* exactly(snapshot.body(0, snapshot.snapshot.bytes, signal), snapshot.snapshot.bytes);
+  yield PART_TAIL;
+  if (read.end > read.start) {
+    const updates = exactly(read.parts(signal), read.end - read.start);
+    const head = partHead(boundary, record.contentType);
+    if (isJson(record.contentType)) {
+      for await (const message of updates) yield Buffer.concat([head, message, PART_TAIL]);
+    } else {
+      yield head;
+      yield* updates;
+      yield PART_TAIL;
+    }
+  }
+  yield multipartEnd(boundary);
+}
+
+async function* exactly(source: AsyncIterable<Buffer>, length: number): AsyncGenerator<Buffer, void, undefined> {
+  let given = 0;
+  for await (const piece of source) {
+    given += piece.length;
+    yield piece;
+  }
+  if (given !== length) throw new Error(`${given} bytes of a bootstrap, not ${length}`);
+}

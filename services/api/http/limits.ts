@@ -1,0 +1,58 @@
+/**
+ * Limits of the client listener, each with its unit and its relation to the others (I11).
+ */
+import { READ_BYTES_MAX } from '../log/types.js';
+
+/** Bytes of request bodies held in memory by one node, counted from the declared length or as they grow (design section 5). */
+export const INGRESS_BYTES_MAX = 268_435_456;
+/** What a streamed upload holds of that: the pieces between the socket and the log. */
+export const UPLOAD_WINDOW_BYTES = 1_048_576;
+/** A body has to bring at least BODY_WINDOW_BYTES in each window of BODY_WINDOW_MS until it is complete, else 408 (WO-08, R139). */
+export const BODY_WINDOW_MS = 10_000;
+export const BODY_WINDOW_BYTES = 10_240;
+/** How often bodies under way are looked at, ms. */
+export const BODY_CHECK_MS = 500;
+
+/** Most bytes of an answer that wait in memory for one socket: reads stop until they have drained. */
+export const ANSWER_BUFFER_BYTES = 1_048_576;
+/** A client that takes nothing for this long while an answer waits is cut, ms (R053). */
+export const ANSWER_STALL_MS = 60_000;
+/** Small pieces of one answer are gathered to this size before they are written, bytes. */
+export const GATHER_BYTES = 65_536;
+
+/** JSON answers from this size on may be compressed, bytes; their tags are weak for that reason (ursula-facts sections 4 and 9). */
+export const GZIP_BYTES_MIN = 256;
+/** JSON answers up to this size are compressed in one piece and keep a Content-Length, bytes. */
+export const GZIP_WHOLE_MAX = 65_536;
+
+/** Reads shorter than this are finished before a departed client could be noticed: they take no abort signal, bytes. */
+export const ABORTABLE_BYTES_MIN = 262_144;
+
+/** Grid of cacheable chunks in offset space, bytes (CINC-06). */
+export const CHUNK_GRID_BYTES = 4_194_304;
+
+/** Whole request head, ms; a body has its own minimum rate. */
+export const HEADERS_TIMEOUT_MS = 15_000;
+/** Idle connections live longer than those of the pools in front (60 s is common), ms (R072). */
+export const KEEP_ALIVE_MS = 75_000;
+/** How often Node looks for slow heads, ms. */
+export const CONNECTIONS_CHECK_MS = 2_000;
+/** File descriptors kept back for the stores when connections are bounded (R093). */
+export const DESCRIPTORS_RESERVED = 256;
+/** Connections at most, whatever the process may open. */
+export const CONNECTIONS_MAX = 65_536;
+
+/** A refused upload is read and dropped for so long that the client sees the answer before the connection ends, ms. */
+export const LINGER_MS = 5_000;
+/** ... of a client that has nothing under way: it asked first (`Expect`), or it stalls, ms. */
+export const LINGER_IDLE_MS = 200;
+/** Rest of a refused body that is dropped without ending the connection, bytes. */
+export const DRAIN_KEEP_ALIVE_BYTES = 65_536;
+
+/** Most characters of a request target that are looked at; keys and parameters are far shorter. */
+export const TARGET_CHARS_MAX = 8_192;
+
+if (CHUNK_GRID_BYTES > READ_BYTES_MAX) throw new Error('a chunk has to fit into one read');
+if (GZIP_BYTES_MIN > GZIP_WHOLE_MAX) throw new Error('the smallest compressed answer has to fit into one piece');
+if (UPLOAD_WINDOW_BYTES > INGRESS_BYTES_MAX) throw new Error('one upload has to fit into the budget of bodies');
+if (BODY_CHECK_MS > BODY_WINDOW_MS) throw new Error('a slow body has to be noticed within its window');

@@ -1,0 +1,115 @@
+/**
+ * Snapshots over HTTP: publish and read (requirements section 18), and the cacheable read (section 24).
+ */
+import { OCTET_STREAM, parseContentType } from '../../../shared/protocol/content-type.js';
+import { FirnError } from '../../../shared/protocol/errors.js';
+import { matchesIfNoneMatch, snapshotTag } from '../../../shared/protocol/etag.js';
+import { parsePathIncarnation } from '../../../shared/protocol/incarnation.js';
+import { formatOffset, parseExactOffset, parsePathOffset } from '../../../shared/protocol/offsets.js';
+import type { Offset } from '../../../shared/protocol/types.js';
+import type { Precondition, SnapshotRead } from '../log/types.js';
+import { departure, resumed, writePieces } from './answer-body.js';
+import type { Bodies, BodyLimit } from './body.js';
+import { declaredBytes, tooLarge } from './body.js';
+import { IMMUTABLE } from './caching.js';
+import type { Exchange } from './exchange.js';
+import { parseRange } from './range-header.js';
+import { preconditionOf } from './request-headers.js';
+import type { Route } from './routes.js';
+
+/** `PUT …/snapshot/{offset}`: the body streams into the log (SNAP-01, SNAP-23). */
+export async function publishSnapshot(exchange: Exchange, route: Route, bodies: Bodies, limit: BodyLimit): Promise<void> {
+  exchange.routeClass = 'snapshot-put';
+  const { req, deps } = exchange;
+  const declared = declaredBytes(req);
+  if (declared !== null && declared > limit.bytes) throw tooLarge(limit);
+  const offset = parsePathOffset(route.rawOffset);
+  const precondition = preconditionOf(req.headers);
+  const typeText = req.headers['content-type'];
+  const contentType = typeText === undefined ? OCTET_STREAM : parseContentType(typeText);
+  const refusal = deps.log.refusingWrites(route.key!);
+  if (refusal !== null) throw refusal;
+  try {
+    const outcome = await deps.log.publishSnapshot({
+      key: route.key!, precondition, offset, contentType, declaredBytes: declared, body: bodies.readPieces(exchange, limit),
+    });
+    exchange.empty(204, [
+      'Stream-Snapshot-Offset', formatOffset(outcome.offset), 'Stream-Snapshot-Digest', outcome.digest,
+      'Stream-Incarnation', String(outcome.record.incarnation), 'Cache-Control', 'no-store',
+    ]);
+  } finally {
+    bodies.release(exchange);
+  }
+}
+
+/** `GET …/snapshot/{offset}` (SNAP-24 .. SNAP-27, SNAP-34). */
+export async function getSnapshot(exchange: Exchange, route: Route): Promise<void> {
+  exchange.routeClass = 'snapshot-get';
+  const offset = parsePathOffset(route.rawOffset);
+  await answerSnapshot(exchange, route, offset, preconditionOf(exchange.req.headers), false);
+}
+
+/** `GET …/incarnation/{token}/snapshot/{offset}` (CINC-02, CINC-10). */
+export async function getIncarnationSnapshot(exchange: Exchange, route: Route): Promise<void> {
+  exchange.routeClass = 'snapshot-get';
+  if (route.query !== null) throw new FirnError('QUERY_NOT_ACCEPTED');
+  const token = parsePathIncarnation(route.rawToken);
+  const offset = parseExactOffset(route.rawOffset);
+  await answerSnapshot(exchange, route, offset, token, true);
+}
+
+/** The order is 404, 416, 412, 304 (SNAP-34): so the token is compared here, with the very state that was read. */
+async function answerSnapshot(exchange: Exchange, route: Route, offset: Offset, token: Precondition, cacheable: boolean): Promise<void> {
+  const { req, deps } = exchange;
+  const read = await deps.log.readSnapshot(route.key!, null, offset);
+  const { record, snapshot } = read;
+  // A range under a condition that we do not evaluate asks for the whole.
+  const range = parseRange(req.headers['if-range'] === undefined ? req.headers.range : undefined, snapshot.bytes);
+  const incarnation = String(record.incarnation);
+  if (range.kind === 'outside') {
+    throw new FirnError('RANGE_NOT_SATISFIABLE', { headers: { 'Content-Range': `bytes */${snapshot.bytes}`, 'Stream-Incarnation': incarnation } });
+  }
+  if (token !== null && token !== record.incarnation) throw new FirnError('INCARNATION_MISMATCH', { headers: { 'Stream-Incarnation': incarnation } });
+  const headers = snapshotHeaders(exchange, read, cacheable);
+  if (matchesIfNoneMatch(req.headers['if-none-match'], snapshotTag(snapshot.digest))) {
+    exchange.empty(304, headers);
+    return;
+  }
+  headers.push('Content-Type', snapshot.contentType);
+  if (range.kind === 'whole') {
+    await writeBytes(exchange, 200, headers, read, 0, snapshot.bytes);
+    return;
+  }
+  headers.push('Content-Range', `bytes ${range.from}-${range.from + range.length - 1}/${snapshot.bytes}`);
+  await writeBytes(exchange, 206, headers, read, range.from, range.length);
+}
+
+function snapshotHeaders(exchange: Exchange, { record, snapshot }: SnapshotRead, cacheable: boolean): string[] {
+  const headers = [
+    'Stream-Snapshot-Offset', formatOffset(snapshot.offset), 'Stream-Snapshot-Digest', snapshot.digest, 'Stream-Next-Offset', formatOffset(snapshot.offset),
+    'Stream-Incarnation', String(record.incarnation), 'ETag', snapshotTag(snapshot.digest), 'Accept-Ranges', 'bytes',
+  ];
+  if (!cacheable) {
+    headers.push('Cache-Control', 'no-store');
+    if (snapshot.offset === record.tail) headers.push('Stream-Up-To-Date', 'true');
+    return headers;
+  }
+  // Before a log record names it, a restore from a remote store could take the publish back (design section 6).
+  if (exchange.deps.config.cold === 's3' && snapshot.cold === null) headers.push('Cache-Control', 'no-store');
+  else headers.push('Stream-Immutable', 'true', 'Cache-Control', IMMUTABLE);
+  return headers;
+}
+
+async function writeBytes(exchange: Exchange, status: number, headers: string[], read: SnapshotRead, from: number, length: number): Promise<void> {
+  headers.push('Content-Length', String(length));
+  if (exchange.isHead || length === 0) {
+    exchange.empty(status, headers);
+    return;
+  }
+  const source = read.body(from, length, departure(exchange.res))[Symbol.asyncIterator]();
+  const first = await source.next();
+  if (first.done === true) throw new Error(`a snapshot of ${length} bytes gave none`);
+  exchange.head(status, headers);
+  await writePieces(exchange.res, resumed(first.value, source, length));
+  exchange.res.end();
+}

@@ -1,0 +1,61 @@
+/**
+ * Bootstrap: snapshot plus hot updates from one moment (requirements section 21). Update parts never come from cold storage.
+ */
+import { isJson } from '../../../shared/protocol/content-type.js';
+import { advance, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
+import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import { checkIncarnation, durableOf, missing, renewByRead, type LogContext } from './context.js';
+import { lastBoundary, nextBoundary } from './cut.js';
+import { rangeBytes } from './range.js';
+import { snapshotRead } from './snapshots.js';
+import { BOOTSTRAP_BYTES_MAX, type BootstrapRead, type Precondition } from './types.js';
+
+const LF = 0x0a;
+
+export async function bootstrap(ctx: LogContext, key: StreamKey, precondition: Precondition): Promise<BootstrapRead> {
+  return ctx.core.using(key, async (slot) => {
+    const record = durableOf(ctx, slot);
+    if (record === null) throw missing(ctx, slot);
+    checkIncarnation(record, precondition);
+    renewByRead(ctx, slot, record);
+    const start = record.snapshot?.offset ?? record.retained;
+    const end = start < record.hotStart ? start : await endOfParts(ctx, key, record, start);
+    const upToDate = end === record.tail;
+    return {
+      record,
+      snapshot: record.snapshot === null ? null : snapshotRead(ctx, slot, record, record.snapshot),
+      start,
+      end,
+      upToDate,
+      closed: upToDate && record.closed,
+      parts: (signal) => {
+        const bytes = rangeBytes(ctx, key, record.incarnation, start, end, signal);
+        return isJson(record.contentType) ? messages(bytes) : bytes;
+      },
+    };
+  });
+}
+
+/** The tail, or as many whole messages as fit into the cap, at least one (BOOT-21 .. BOOT-23). */
+async function endOfParts(ctx: LogContext, key: StreamKey, record: StreamRecord, start: Offset): Promise<Offset> {
+  if (record.tail - start <= BOOTSTRAP_BYTES_MAX) return record.tail;
+  if (!isJson(record.contentType)) return start;
+  const limit = advance(start, BOOTSTRAP_BYTES_MAX);
+  return (await lastBoundary(ctx, key, record.incarnation, start, limit)) ?? (await nextBoundary(ctx, key, record.incarnation, limit, record.tail));
+}
+
+/** Joins pieces to whole messages, each with its LF. */
+async function* messages(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let held: Buffer[] = [];
+  for await (const piece of pieces) {
+    let from = 0;
+    for (let at = piece.indexOf(LF); at >= 0; at = piece.indexOf(LF, from)) {
+      const rest = piece.subarray(from, at + 1);
+      yield held.length === 0 ? rest : Buffer.concat([...held, rest]);
+      held = [];
+      from = at + 1;
+    }
+    if (from < piece.length) held.push(piece.subarray(from));
+  }
+  if (held.length > 0) throw new Error('a JSON stream does not end in a message end');
+}

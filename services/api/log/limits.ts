@@ -1,0 +1,32 @@
+/**
+ * Limits of the log, each with its unit and its relation to the others (I11).
+ */
+
+/** One synced batch takes at most this many bytes of payload, or one larger request alone (design section 5). */
+export const BATCH_BYTES_MAX = 4 * 1024 * 1024;
+/** ... or this many requests. */
+export const BATCH_REQUESTS_MAX = 1024;
+/** Streams whose state is kept in memory while nobody uses them. */
+export const SLOTS_IDLE_MAX = 20_000;
+/** Producers remembered in memory for one stream while nothing of it is in flight. */
+export const PRODUCERS_CACHED_MAX = 64;
+/** Producers on record for one stream; beyond it ones idle for PRODUCER_IDLE_MS go, else 429 PRODUCER_LIMIT. */
+export const PRODUCERS_MAX = 4096;
+export const PRODUCER_IDLE_MS = 3_600_000;
+/** A producer idle this long is forgotten; its epoch goes into the floor. */
+export const PRODUCER_FORGET_MS = 7 * 86_400_000;
+/** A sliding TTL is renewed on disk once this share of it has passed since the last durable renewal. */
+export const TOUCH_SHARE = 1 / 4;
+/** Snapshot bodies below this live in RocksDB, larger ones in a staging file until they are offloaded. */
+export const SNAPSHOT_INLINE_MAX = 1024 * 1024;
+/** One row of an inline snapshot body. */
+export const BODY_ROW_BYTES = 256 * 1024;
+/** Superseded snapshots whose digest is remembered for repeats (SNAP-30). */
+export const SNAPSHOTS_REMEMBERED = 16;
+/** Expired streams removed in one sweep of a partition. */
+export const EXPIRY_SWEEP_MAX = 256;
+/** A reopen of a poisoned store is tried this often. */
+export const REOPEN_RETRY_MS = 500;
+
+if (SNAPSHOT_INLINE_MAX > BATCH_BYTES_MAX) throw new Error('an inline snapshot must fit into one batch');
+if (BODY_ROW_BYTES > SNAPSHOT_INLINE_MAX) throw new Error('a body row is a part of an inline snapshot');

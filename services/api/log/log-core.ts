@@ -1,0 +1,382 @@
+/**
+ * The one owner of every stream of a node: two states per stream, one queue to the disk.
+ *
+ * Owns: loading of stream state, staging of changes, group commit with one synced batch in flight, events after durability, and the way back
+ * after a failed batch (design section 5). Promises: I2 (answer after durable; watchers see durable bytes only); changes of a stream become
+ * durable in the order in which they were staged; after a failed batch every state is read anew before anything goes on.
+ */
+import { FirnError } from '../../../shared/protocol/errors.js';
+import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
+import type { NamedProducer, ProducerRecord } from '../../../shared/storage/records/types.js';
+import { partitionOf, slotOf } from '../../../shared/storage/slots.js';
+import type { Logger } from '../../../shared/observability/logger.js';
+import type { Metrics } from '../../../shared/observability/metrics.js';
+import type { DurableStore } from '../hot/durable.js';
+import type { HotOp } from '../hot/store.js';
+import { dirtyRow, producerRow, streamRow } from '../hot/keys/index.js';
+import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type Outcome } from './batch.js';
+import type { Change, LogCore } from './core.js';
+import { REOPEN_RETRY_MS, SLOTS_IDLE_MAX, PRODUCERS_CACHED_MAX } from './limits.js';
+import { PartitionLoad } from './partition-load.js';
+import { SlotTable, type Listener, type Slot } from './slot.js';
+import type { StreamEvent } from './types.js';
+import { TouchKeeper } from './touch.js';
+
+export interface LogCoreOptions {
+  readonly store: DurableStore;
+  readonly partitions: number;
+  /** There is a cold tier, so changes are marked dirty for the log. */
+  readonly logged: boolean;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly now: () => number;
+}
+
+/** Who hears of a durable batch; set once, after everything is built. */
+export interface CoreHooks {
+  /** Once per partition that the batch changed. */
+  readonly onPartitionChanged: (partition: number) => void;
+  /** Once per stream that got bytes: one value of `bytes` at `from`, or several. */
+  readonly onAppended: (slot: Slot, incarnation: Incarnation, from: Offset, bytes: number) => void;
+}
+
+export class Core implements LogCore {
+  readonly store: DurableStore;
+  readonly touch: TouchKeeper;
+  readonly #options: LogCoreOptions;
+  readonly #slots: SlotTable;
+  readonly #load: PartitionLoad;
+  readonly #waiting: OpenBatch[] = [];
+  #flight: OpenBatch | null = null;
+  #scheduled = false;
+  #healing = false;
+  #closed = false;
+  #durableBatch: number;
+  #hooks: CoreHooks | null = null;
+  #drained: (() => void)[] = [];
+
+  constructor(options: LogCoreOptions) {
+    this.#options = options;
+    this.store = options.store;
+    this.touch = new TouchKeeper(options.now);
+    this.#load = new PartitionLoad(options.partitions);
+    this.#durableBatch = options.store.nextBatch - 1;
+    this.#slots = new SlotTable(options.partitions, SLOTS_IDLE_MAX, (slot) => this.#mayDrop(slot));
+  }
+
+  /** Reads what is dirty, so that unsealed bytes and ages are known before the first request. */
+  async start(): Promise<void> {
+    if (!this.#options.logged) return;
+    for (let partition = 0; partition < this.#options.partitions; partition++) {
+      for await (const page of this.store.scan(dirtyRow.range(partition))) {
+        const keys: Buffer[] = [];
+        for (const entry of page) {
+          const { slot } = dirtyRow.decodeKey(entry.key);
+          const mark = dirtyRow.decode(entry.value);
+          this.#load.marked(partition, mark.sinceMs);
+          if (!mark.deleted) keys.push(streamRow.key(slot, mark.key));
+        }
+        for (const value of await this.store.getMany(keys)) if (value !== undefined) this.#load.moved(partition, null, streamRow.decode(value));
+      }
+    }
+  }
+
+  connect(hooks: CoreHooks): void {
+    this.#hooks = hooks;
+  }
+
+  get durableBatch(): number {
+    return this.#durableBatch;
+  }
+
+  slotOf(key: StreamKey): number {
+    return slotOf(key);
+  }
+
+  partitionOf(key: StreamKey): number {
+    return partitionOf(slotOf(key), this.#options.partitions);
+  }
+
+  /** Live reads of a stream right now. */
+  liveReaders(key: StreamKey): number {
+    return this.#slots.peek(key)?.liveReaders ?? 0;
+  }
+
+  get slotsInMemory(): number {
+    return this.#slots.size;
+  }
+
+  unsealedBytes(partition: number): number {
+    return this.#load.unsealed(partition);
+  }
+
+  dirtySinceMs(partition: number): number | null {
+    return this.#load.dirtySince(partition);
+  }
+
+  /** A seal plan took everything dirty up to now: older marks no longer count for the age. */
+  noteCut(partition: number, atMs: number): void {
+    this.#load.cut(partition, atMs);
+  }
+
+  async using<T>(key: StreamKey, work: (slot: Slot) => T | Promise<T>): Promise<T> {
+    const slot = await this.acquire(key);
+    try {
+      return await work(slot);
+    } finally {
+      this.#slots.unpin(slot);
+    }
+  }
+
+  /** The slot, loaded and pinned. Pair with `release`. */
+  async acquire(key: StreamKey): Promise<Slot> {
+    this.#assertOpen();
+    const slot = this.#slots.pin(key);
+    try {
+      while (!slot.loaded) {
+        await (slot.loading ??= this.#loadSlot(slot));
+        this.#assertOpen();
+      }
+      return slot;
+    } catch (error) {
+      this.#slots.unpin(slot);
+      throw error;
+    }
+  }
+
+  release(slot: Slot): void {
+    this.#slots.unpin(slot);
+  }
+
+  async #loadSlot(slot: Slot): Promise<void> {
+    try {
+      const value = await this.store.get(streamRow.key(slot.slot, slot.key));
+      const record = value === undefined ? null : streamRow.decode(value);
+      slot.durable = record;
+      slot.pending = record;
+      slot.producers = null;
+      slot.touchedAtMs = record === null ? 0 : this.touch.afterLoad(record);
+      slot.loaded = true;
+    } finally {
+      slot.loading = null;
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#closed || this.#healing) throw new FirnError('GROUP_RESTARTING');
+  }
+
+  async producer(slot: Slot, incarnation: Incarnation, id: string): Promise<ProducerRecord | null> {
+    const cached = slot.pending?.incarnation === incarnation ? slot.producers?.get(id) : undefined;
+    if (cached !== undefined) return cached;
+    const value = await this.store.get(producerRow.key(slot.slot, incarnation, id));
+    const record = value === undefined ? null : producerRow.decode(value);
+    if (slot.pending?.incarnation !== incarnation) return record;
+    // Staged meanwhile: memory is ahead of the disk.
+    const newer = slot.producers?.get(id);
+    if (newer !== undefined) return newer;
+    if (slot.producers !== null && slot.producers.size >= PRODUCERS_CACHED_MAX && slot.staged === 0) slot.producers = null;
+    (slot.producers ??= new Map()).set(id, record);
+    return record;
+  }
+
+  async producersSince(slot: Slot, incarnation: Incarnation, after: number): Promise<NamedProducer[]> {
+    const found: NamedProducer[] = [];
+    for await (const page of this.store.scan(producerRow.range(slot.slot, incarnation))) {
+      for (const entry of page) {
+        const record = producerRow.decode(entry.value);
+        if (record.change > after) found.push({ ...record, id: producerRow.decodeKey(entry.key).id });
+      }
+    }
+    return found;
+  }
+
+  watch(slot: Slot, listener: Listener): () => void {
+    (slot.listeners ??= new Set()).add(listener);
+    return () => {
+      slot.listeners?.delete(listener);
+      this.#slots.settle(slot);
+    };
+  }
+
+  stage(change: Change): Promise<void> {
+    this.#assertOpen();
+    const slot = change.slot as Slot;
+    const bytes = sizeOf(change);
+    const batch = this.#batchFor(change, bytes);
+    batch.add(change, bytes);
+    if (slot.pending?.incarnation !== change.next?.incarnation) slot.producers = null;
+    slot.pending = change.next;
+    if (change.producer !== undefined) (slot.producers ??= new Map()).set(change.producer.id, { ...change.producer.record, change: 0 });
+    slot.staged++;
+    this.#schedule();
+    return batch.done;
+  }
+
+  stageOps(ops: readonly HotOp[]): Promise<void> {
+    this.#assertOpen();
+    const bytes = sizeOfOps(ops);
+    const batch = this.#batchFor(null, bytes);
+    batch.addOps(ops, bytes);
+    this.#schedule();
+    return batch.done;
+  }
+
+  settled(slot: Slot): Promise<void> {
+    if (slot.staged === 0) return Promise.resolve();
+    for (let i = this.#waiting.length - 1; i >= 0; i--) if (this.#waiting[i]!.works.has(slot)) return this.#waiting[i]!.done;
+    if (this.#flight?.works.has(slot) === true) return this.#flight.done;
+    throw new Error('a slot counts staged changes that are in no batch');
+  }
+
+  #batchFor(change: Change | null, bytes: number): OpenBatch {
+    const last = this.#waiting.at(-1);
+    if (last !== undefined && last.takes(change, bytes)) return last;
+    const batch = new OpenBatch();
+    this.#waiting.push(batch);
+    return batch;
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#flight !== null) return;
+    this.#scheduled = true;
+    // After the poll phase: what arrived together goes to the disk together.
+    setImmediate(() => {
+      this.#scheduled = false;
+      if (this.#flight === null) void this.#flush();
+    });
+  }
+
+  async #flush(): Promise<void> {
+    for (;;) {
+      const batch = this.#waiting.shift();
+      if (batch === undefined) break;
+      this.#flight = batch;
+      let outcomes: Outcome[];
+      const startedMs = performance.now();
+      try {
+        const rows = rowsOf(batch, this.store.nextBatch, this.#options.now(), this.#options.logged);
+        outcomes = rows.outcomes;
+        await this.store.commit(rows.ops);
+      } catch (error) {
+        this.#fail(batch, error as Error);
+        return;
+      }
+      this.#options.metrics.batchCommitted(batch.requests, batch.bytes, performance.now() - startedMs);
+      this.#durableBatch = this.store.nextBatch - 1;
+      this.#flight = null;
+      this.#publish(batch, outcomes);
+    }
+    for (const done of this.#drained.splice(0)) done();
+  }
+
+  /** Durable: states move, requests are answered, watchers wake with the buffers that were written. */
+  #publish(batch: OpenBatch, outcomes: readonly Outcome[]): void {
+    const partitions = new Set<number>();
+    for (const { work, before, after } of outcomes) {
+      const { slot } = work;
+      slot.durable = after;
+      if (slot.pending === work.next) slot.pending = after;
+      slot.staged -= work.count;
+      this.#load.moved(slot.partition, before, after);
+      if (!work.quiet || after === null) {
+        partitions.add(slot.partition);
+        if (this.#options.logged) this.#load.marked(slot.partition, this.#options.now());
+      }
+    }
+    batch.settle(null);
+    for (const { work, before, after } of outcomes) {
+      const { slot } = work;
+      if (slot.listeners !== null && slot.listeners.size > 0) this.#tell(slot, eventOf(work.appends, work.from, before, after));
+      this.#slots.settle(slot);
+    }
+    if (this.#hooks === null) return;
+    for (const { work, after } of outcomes) if (after !== null && work.appends.length > 0) this.#hooks.onAppended(work.slot, after.incarnation, work.from, after.tail - work.from);
+    for (const partition of partitions) this.#hooks.onPartitionChanged(partition);
+  }
+
+  #tell(slot: Slot, event: StreamEvent): void {
+    for (const listener of slot.listeners!) {
+      try {
+        listener(event);
+      } catch (error) {
+        this.#options.logger.error({ err: error, event: 'listener-failed' }, 'a watcher of a stream failed');
+      }
+    }
+  }
+
+  /** The first error of a batch: whether it is there is unknown, so is everything behind it (R001). */
+  #fail(batch: OpenBatch, error: Error): void {
+    this.#healing = true;
+    this.#options.metrics.storePoisoned();
+    this.#options.logger.error({ err: error, event: 'store-poisoned', batch: this.store.nextBatch }, 'a batch failed: the hot store is closed and opened again');
+    const failed = [batch, ...this.#waiting.splice(0)];
+    this.#flight = null;
+    for (const lost of failed) {
+      for (const work of lost.works.values()) work.slot.staged -= work.count;
+      lost.settle(new FirnError('OUTCOME_UNKNOWN', { cause: error }));
+    }
+    void this.#heal();
+  }
+
+  async #heal(): Promise<void> {
+    while (!this.#closed) {
+      try {
+        await this.store.reopen();
+        break;
+      } catch (error) {
+        this.#options.logger.error({ err: error, event: 'reopen-failed' }, 'the hot store did not open; trying again');
+        await new Promise((resolve) => setTimeout(resolve, REOPEN_RETRY_MS));
+      }
+    }
+    if (this.#closed) return;
+    this.#durableBatch = this.store.nextBatch - 1;
+    for (const slot of this.#slots.forgetIdle()) {
+      const before = slot.durable;
+      const wasLoaded = slot.loaded;
+      slot.loaded = false;
+      try {
+        await this.#loadSlot(slot);
+      } catch (error) {
+        // Stays unloaded: the next user reads it again and gets the error.
+        this.#options.logger.error({ err: error, event: 'reload-failed', stream: slot.key }, 'a stream could not be read after the reopen');
+        continue;
+      }
+      if (!wasLoaded) continue;
+      this.#load.moved(slot.partition, before, slot.durable);
+      const tail = slot.durable?.tail ?? (0 as Offset);
+      if (slot.listeners !== null && slot.listeners.size > 0) this.#tell(slot, { record: slot.durable, start: tail, end: tail, data: [] });
+    }
+    this.#healing = false;
+    this.#options.logger.info({ event: 'store-reopened' }, 'the hot store is open again');
+  }
+
+  get healing(): boolean {
+    return this.#healing;
+  }
+
+  /** A slot about to leave memory: a renewal that only memory knows is written first. */
+  #mayDrop(slot: Slot): boolean {
+    const record = slot.pending;
+    if (this.#closed || this.#healing || record === null || record.ttl === null || slot.touchedAtMs <= record.touchedAtMs) return true;
+    void this.stage({ slot, next: { ...record, touchedAtMs: slot.touchedAtMs }, quiet: true }).catch(() => undefined);
+    return false;
+  }
+
+  /** Resolves when nothing is waiting or in flight. */
+  async drain(): Promise<void> {
+    while (this.#flight !== null || this.#waiting.length > 0) await new Promise<void>((resolve) => this.#drained.push(resolve));
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    for (const slot of this.#slots.all()) {
+      const record = slot.pending;
+      if (record !== null && record.ttl !== null && slot.touchedAtMs > record.touchedAtMs && !this.#healing) {
+        void this.stage({ slot, next: { ...record, touchedAtMs: slot.touchedAtMs }, quiet: true }).catch(() => undefined);
+      }
+    }
+    if (!this.#healing) await this.drain();
+    this.#closed = true;
+  }
+}

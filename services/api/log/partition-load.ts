@@ -1,0 +1,49 @@
+/**
+ * How much of each partition is not sealed yet, and since when: kept in memory, moved with every durable change.
+ *
+ * Owns: the two numbers that make a seal due and that the back-pressure of writes looks at (design sections 3 and 6).
+ */
+import type { StreamRecord } from '../../../shared/storage/records/types.js';
+
+/** Logical bytes of a stream that no published reference covers. */
+export function unsealedOf(record: StreamRecord | null): number {
+  return record === null ? 0 : record.tail - Math.max(record.sealed, record.retained);
+}
+
+export class PartitionLoad {
+  readonly #unsealed: number[];
+  readonly #dirtySince: (number | null)[];
+
+  constructor(partitions: number) {
+    this.#unsealed = Array.from({ length: partitions }, () => 0);
+    this.#dirtySince = Array.from({ length: partitions }, () => null);
+  }
+
+  moved(partition: number, before: StreamRecord | null, after: StreamRecord | null): void {
+    const moved = unsealedOf(after) - unsealedOf(before);
+    if (moved !== 0) this.#unsealed[partition] = this.unsealed(partition) + moved;
+  }
+
+  marked(partition: number, atMs: number): void {
+    const since = this.dirtySince(partition);
+    if (since === null || atMs < since) this.#dirtySince[partition] = atMs;
+  }
+
+  /** Everything dirty before `atMs` is in a plan now. */
+  cut(partition: number, atMs: number): void {
+    const since = this.dirtySince(partition);
+    if (since !== null && since <= atMs) this.#dirtySince[partition] = null;
+  }
+
+  unsealed(partition: number): number {
+    const bytes = this.#unsealed[partition];
+    if (bytes === undefined) throw new Error(`no partition ${partition}`);
+    return bytes;
+  }
+
+  dirtySince(partition: number): number | null {
+    const since = this.#dirtySince[partition];
+    if (since === undefined) throw new Error(`no partition ${partition}`);
+    return since;
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * A node: the engine with its two listeners.
+ *
+ * Owns: start and stop of the whole. Promises: the listeners open only when the engine is ready; at the end live reads get their control event,
+ * requests are drained, what is in flight becomes durable, and only then the stores close (R083).
+ */
+import type { Config } from '../../shared/config/index.js';
+import { createMetrics, type Logger } from '../../shared/observability/index.js';
+import { createAdminApp } from './admin/app.js';
+import { NodeBackend } from './admin/backend.js';
+import { openEngine, type Engine } from './engine.js';
+import { createClientApp } from './http/app.js';
+import { listen, type Listener } from './http/server.js';
+
+/** Wall clock of the process, ms: the one place that reads it. */
+export const processClock = (): number => Date.now();
+
+/** Longest wait for requests to finish at the end, ms. */
+const DRAIN_MS = 10_000;
+
+export interface NodeAddress {
+  readonly address: string;
+  readonly port: number;
+}
+
+export interface Node {
+  readonly engine: Engine;
+  readonly clientAddress: NodeAddress;
+  readonly adminAddress: NodeAddress;
+  close(): Promise<void>;
+}
+
+export interface NodeDeps {
+  readonly logger: Logger;
+  readonly now?: () => number;
+  readonly random?: () => number;
+}
+
+/** Rejects when the settings ask for what this version lacks, when directory and object store disagree, or when an address is taken. */
+export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
+  const { logger, now = processClock, random = Math.random } = deps;
+  refuseMissingParts(config);
+  const metrics = createMetrics();
+  const engine = await openEngine(config, { logger, metrics, now });
+  const listeners: Listener[] = [];
+  try {
+    metrics.bind({
+      partitions: () => Array.from({ length: engine.partitions }, (_, partition) => ({
+        partition,
+        unsealedBytes: engine.core.unsealedBytes(partition),
+        unsealedAgeMs: Math.max(0, now() - (engine.core.dirtySinceMs(partition) ?? now())),
+      })),
+      diskFreeBytes: () => engine.pressure.freeBytes,
+      poisoned: () => engine.core.healing,
+    });
+    const app = createClientApp({ log: engine.log, config, logger, metrics, now, random });
+    metrics.bind({ bodiesInFlightBytes: () => app.bodies.heldBytes });
+    const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => engine.core.liveReaders(key) }), token: config.adminToken, logger });
+    listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger }));
+    listeners.push(await listen({ host: config.host, port: config.port, handler: app.koa.callback(), logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close() }));
+  } catch (error) {
+    await closeAll(listeners, engine);
+    throw error;
+  }
+  const [adminListener, clientListener] = listeners as [Listener, Listener];
+  return {
+    engine,
+    clientAddress: { address: clientListener.host, port: clientListener.port },
+    adminAddress: { address: adminListener.host, port: adminListener.port },
+    // The operator's listener stays up while clients drain.
+    close: () => closeAll([clientListener, adminListener], engine),
+  };
+}
+
+async function closeAll(listeners: readonly Listener[], engine: Engine): Promise<void> {
+  for (const listener of listeners) await listener.shutdown(DRAIN_MS);
+  await engine.close();
+}
+
+/** What a setting asks for and this version does not have fails at the start, not at the first use. */
+function refuseMissingParts(config: Config): void {
+  if (config.redisUrl !== null || config.jobs !== 'embedded') throw new Error('FIRN_REDIS_URL is set: this version runs jobs in its own process only (FIRN_JOBS=embedded)');
+  if (config.auth !== null) throw new Error('FIRN_AUTH is set: this version has no authentication; put a proxy in front of it');
+}

@@ -1,0 +1,26 @@
+/** `firn restore`: fills a data directory that has no `hot/` from the object store, while no node runs on it. */
+import { Command } from 'commander';
+import { createLogger } from '../../../shared/observability/index.js';
+import type { Context } from '../context.js';
+import { CommandFailed } from '../failures.js';
+import { restoreDirectory } from '../node-parts.js';
+import { progressBar } from '../progress.js';
+import { settingsOf, withSettings } from '../settings.js';
+
+export function restoreCommand(context: Context): Command {
+  const command = new Command('restore')
+    .description('fill a data directory that has no hot/ from the object store (node stopped)')
+    .option('--new-incarnations', 'give every stream a new incarnation', false);
+  return withSettings(command, 'node').action(async (options: { newIncarnations: boolean }) => {
+    const config = settingsOf(command, context, 'node');
+    const bar = progressBar(context, 'restore', 1);
+    try {
+      const report = await restoreDirectory(config, { logger: createLogger(config.log, context.stderr), newIncarnations: options.newIncarnations, onProgress: (streams) => bar.set(streams, streams + 1) });
+      context.stdout.write(`${JSON.stringify(report)}\n`);
+    } catch (error) {
+      throw new CommandFailed(`the restore failed: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    } finally {
+      bar.stop();
+    }
+  });
+}

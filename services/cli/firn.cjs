@@ -1,0 +1,31 @@
+#!/usr/bin/env node
+/**
+ * The program `firn`: makes ready what it needs and hands over to the compiled `main`.
+ *
+ * CommonJS on purpose: libuv makes its thread pool at the first asynchronous file access, and loading an ES module as the program's entry
+ * already is one. Here the size of the pool is set before anything touches it (design section 5: RocksDB, files and compression share it).
+ */
+'use strict';
+
+process.env.UV_THREADPOOL_SIZE ??= '16';
+
+const { existsSync } = require('node:fs');
+const { join } = require('node:path');
+const { pathToFileURL } = require('node:url');
+
+const project = join(__dirname, '..', '..');
+const load = (path) => import(pathToFileURL(join(project, path)).href);
+
+async function start() {
+  // In a clone the build follows the sources; an image carries only the build.
+  if (existsSync(join(project, 'tsconfig.build.json'))) {
+    await (await load('infra/scripts/ensure-deps.mjs')).ensureDeps();
+    await (await load('infra/scripts/ensure-build.mjs')).ensureBuild();
+  }
+  await (await load('dist/services/cli/main.js')).main(process.argv.slice(2));
+}
+
+start().catch((error) => {
+  process.stderr.write(`firn: ${error instanceof Error ? (error.stack ?? error.message) : error}\n`);
+  process.exit(1);
+});

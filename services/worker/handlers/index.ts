@@ -1,0 +1,21 @@
+/** Handlers of every kind of job over one way to the node. */
+import type { JobHandlers } from '../../../shared/queue/index.js';
+import type { NodePort } from '../node-port.js';
+import { checkpointHandler } from './checkpoint.js';
+import { offloadHandler } from './offload.js';
+import { sealHandler } from './seal.js';
+
+function notYet(kind: string): () => Promise<never> {
+  return () => Promise.reject(new Error(`this version has no ${kind} jobs`));
+}
+
+/** `now`: milliseconds since 1970. */
+export function jobHandlers(port: NodePort, now: () => number): JobHandlers {
+  return {
+    seal: sealHandler(port),
+    offload: offloadHandler(port),
+    checkpoint: checkpointHandler(port, { now }),
+    compact: notYet('compact'),
+    collect: notYet('collect'),
+  };
+}

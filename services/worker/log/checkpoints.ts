@@ -1,0 +1,36 @@
+/**
+ * Checkpoints as they lie in the object store: which is the newest, what it holds.
+ *
+ * A checkpoint is whole when its manifest exists, for that is written last.
+ */
+import { decodeCheckpointManifest, checkpointPartKeys, readCheckpointParts, type CheckpointItem, type CheckpointManifest } from '../../../shared/storage/checkpoint.js';
+import { checkpointKey, checkpointPrefix, parseCheckpointKey } from '../../../shared/storage/keys.js';
+import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
+import type { LogPosition } from './log-reader.js';
+
+/** Where the newest checkpoint of a partition stands, null when there is none. */
+export async function newestCheckpoint(store: ObjectStore, partition: number): Promise<LogPosition | null> {
+  let newest: LogPosition | null = null;
+  for await (const { key } of store.list(checkpointPrefix(partition))) {
+    const position = parseCheckpointKey(key);
+    if (position !== null) newest = { session: position.session, seq: position.seq };
+  }
+  return newest;
+}
+
+/** Throws `BadBytes`, `ObjectMissing`, `ObjectDamaged`. */
+export async function readManifest(store: ObjectStore, partition: number, at: LogPosition): Promise<CheckpointManifest> {
+  const key = checkpointKey(partition, at.session, at.seq);
+  const manifest = decodeCheckpointManifest(await store.get(key));
+  if (manifest.partition !== partition || manifest.session !== at.session || manifest.seq !== at.seq) throw new ObjectDamaged(key, 'is the manifest of another checkpoint');
+  return manifest;
+}
+
+/** Items of a checkpoint, one part in memory at a time; none for null. */
+export function checkpointItems(store: ObjectStore, manifest: CheckpointManifest | null): AsyncIterable<CheckpointItem> {
+  if (manifest === null) return nothing();
+  const keys = checkpointPartKeys(manifest);
+  return readCheckpointParts(manifest.parts, ({ part }) => store.get(keys[part] as string));
+}
+
+async function* nothing(): AsyncGenerator<CheckpointItem> {}

@@ -1,0 +1,112 @@
+/**
+ * What a stretch of log does to the streams of a partition, kept by key.
+ *
+ * Owns: the meaning of log deltas for whoever rebuilds state from objects alone (checkpoint, restore). Promises: order of records is all that counts; a delta
+ * of another life of a stream never touches the one that is there (I7); a snapshot never gives way to an older one.
+ */
+import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
+import { objectKey } from '../../../shared/storage/records/object-id.js';
+import type { ColdRef, LogDelta, LogRecord, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+
+/** One life of a stream as the stretch of log left it. */
+export interface Life {
+  readonly incarnation: Incarnation;
+  /** null: no seal in this stretch; the state comes from what was there before. */
+  state: StreamRecord | null;
+  readonly producers: Map<string, NamedProducer>;
+  readonly refs: ColdRef[];
+  /** Offloaded in this stretch. */
+  snapshot: SnapshotRecord | null;
+}
+
+export interface KeyChange {
+  /** null: the key has no stream any more, as far as this stretch knows. */
+  life: Life | null;
+  /** Lives that ended in this stretch. */
+  readonly ended: Set<Incarnation>;
+}
+
+export class LogOverlay {
+  readonly keys = new Map<StreamKey, KeyChange>();
+  readonly objects = new Map<string, ObjectInfo>();
+  readonly collected = new Set<string>();
+  /** Bucket -> when. */
+  readonly purges = new Map<string, number>();
+  records = 0;
+
+  add(record: LogRecord): void {
+    this.records++;
+    for (const object of record.objects) this.objects.set(objectKey(object.id), object);
+    for (const delta of record.deltas) this.#delta(record, delta);
+  }
+
+  #delta(record: LogRecord, delta: LogDelta): void {
+    switch (delta.kind) {
+      case 'seal':
+        return this.#seal(delta.key, delta.state, delta.producers, delta.refs);
+      case 'offload':
+        return this.#offload(delta.key, delta.incarnation, delta.snapshot);
+      case 'delete':
+        return this.#end(delta.key, delta.incarnation);
+      case 'purge':
+        if (!this.purges.has(delta.bucket)) this.purges.set(delta.bucket, record.writtenAtMs);
+        return;
+      case 'collect':
+        for (const id of delta.objects) {
+          this.collected.add(objectKey(id));
+          this.objects.delete(objectKey(id));
+        }
+        return;
+      default:
+        throw new Error(`unknown change ${(delta satisfies never as LogDelta).kind}`);
+    }
+  }
+
+  #seal(key: StreamKey, state: StreamRecord, producers: readonly NamedProducer[], refs: readonly ColdRef[]): void {
+    const life = this.#lifeOf(key, state.incarnation, true);
+    if (life === null) return;
+    life.state = { ...state, snapshot: newerSnapshot(life.state?.snapshot ?? life.snapshot, state.snapshot) };
+    for (const producer of producers) life.producers.set(producer.id, producer);
+    life.refs.push(...refs);
+  }
+
+  #offload(key: StreamKey, incarnation: Incarnation, snapshot: SnapshotRecord): void {
+    const life = this.#lifeOf(key, incarnation, false);
+    if (life === null) return;
+    life.snapshot = newerSnapshot(life.snapshot, snapshot);
+    if (life.state !== null) life.state = { ...life.state, snapshot: newerSnapshot(life.state.snapshot, snapshot) };
+  }
+
+  #end(key: StreamKey, incarnation: Incarnation): void {
+    const change = this.#changeOf(key);
+    change.ended.add(incarnation);
+    if (change.life?.incarnation === incarnation) change.life = null;
+  }
+
+  /** The life that a delta speaks of. A seal begins a new one; anything else about a life that is not there has no effect. */
+  #lifeOf(key: StreamKey, incarnation: Incarnation, begins: boolean): Life | null {
+    const change = this.#changeOf(key);
+    if (change.ended.has(incarnation)) return null;
+    if (change.life?.incarnation === incarnation) return change.life;
+    if (change.life !== null && !begins) return null;
+    change.life = { incarnation, state: null, producers: new Map(), refs: [], snapshot: null };
+    return change.life;
+  }
+
+  #changeOf(key: StreamKey): KeyChange {
+    let change = this.keys.get(key);
+    if (change === undefined) {
+      change = { life: null, ended: new Set() };
+      this.keys.set(key, change);
+    }
+    return change;
+  }
+}
+
+/** Of two snapshots of one life the later one; of the same one the copy that is cold. */
+export function newerSnapshot(a: SnapshotRecord | null, b: SnapshotRecord | null): SnapshotRecord | null {
+  if (a === null) return b;
+  if (b === null || a.offset > b.offset) return a;
+  if (a.offset === b.offset) return b.cold === null ? a : b;
+  return b;
+}

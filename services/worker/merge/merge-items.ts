@@ -1,0 +1,134 @@
+/**
+ * The newest checkpoint of a partition and the log behind it as one sorted row of streams.
+ *
+ * Owns: the merge. Promises: as much memory as the log behind the checkpoint and one stream's producers take (I11); streams that the log did not touch pass
+ * through unchanged; references below a boundary that the log holds are gone, the others stay without a gap.
+ */
+import type { StreamKey } from '../../../shared/protocol/types.js';
+import { compareCheckpointKeys, GROUP_MAX, type CheckpointItem } from '../../../shared/storage/checkpoint.js';
+import type { ColdRef, NamedProducer, StreamRecord } from '../../../shared/storage/records/types.js';
+import { newerSnapshot, type KeyChange, type Life, type LogOverlay } from './log-overlay.js';
+
+type StreamItem = Extract<CheckpointItem, { kind: 'stream' }>;
+
+/** Items of `base`, read one stream at a time. */
+class BaseItems {
+  readonly #items: AsyncIterator<CheckpointItem>;
+  #next: CheckpointItem | null = null;
+  #ended = false;
+
+  constructor(base: AsyncIterable<CheckpointItem>) {
+    this.#items = base[Symbol.asyncIterator]();
+  }
+
+  async peek(): Promise<CheckpointItem | null> {
+    if (this.#next === null && !this.#ended) {
+      const result = await this.#items.next();
+      if (result.done === true) this.#ended = true;
+      else this.#next = result.value;
+    }
+    return this.#next;
+  }
+
+  async take(): Promise<CheckpointItem | null> {
+    const item = await this.peek();
+    this.#next = null;
+    return item;
+  }
+
+  /** What follows the stream item that was taken, up to the next stream. */
+  async *rest(): AsyncGenerator<Exclude<CheckpointItem, StreamItem>> {
+    for (let item = await this.peek(); item !== null && item.kind !== 'stream'; item = await this.peek()) {
+      this.#next = null;
+      yield item;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#items.return?.();
+  }
+}
+
+/** Merged items, in the order of a checkpoint. */
+export async function* mergeItems(base: AsyncIterable<CheckpointItem>, overlay: LogOverlay): AsyncGenerator<CheckpointItem> {
+  const changed = [...overlay.keys.keys()].sort(compareCheckpointKeys);
+  const items = new BaseItems(base);
+  try {
+    let at = 0;
+    for (let item = await items.take(); item !== null; item = await items.take()) {
+      if (item.kind !== 'stream') throw new Error('checkpoint items begin without a stream');
+      while (at < changed.length && compareCheckpointKeys(changed[at] as StreamKey, item.key) < 0) yield* freshOf(overlay, changed[at++] as StreamKey);
+      if (changed[at] === item.key) {
+        at++;
+        yield* together(item, items, overlay.keys.get(item.key) as KeyChange);
+      } else {
+        yield item;
+        yield* items.rest();
+      }
+    }
+    while (at < changed.length) yield* freshOf(overlay, changed[at++] as StreamKey);
+  } finally {
+    await items.close();
+  }
+}
+
+function freshOf(overlay: LogOverlay, key: StreamKey): Generator<CheckpointItem> {
+  return fresh(key, overlay.keys.get(key)?.life ?? null);
+}
+
+/** A life that the checkpoint does not hold. */
+function* fresh(key: StreamKey, life: Life | null): Generator<CheckpointItem> {
+  // Without a seal the log says nothing that a stream could be made of: its beginning came with a life that ended.
+  if (life === null || life.state === null) return;
+  yield { kind: 'stream', key, state: life.state };
+  yield* producersOf([...life.producers.values()], life.state);
+  yield* refGroups(life.refs, life.state);
+}
+
+/** A stream of the checkpoint that the log touched. */
+async function* together(item: StreamItem, items: BaseItems, change: KeyChange): AsyncGenerator<CheckpointItem> {
+  const { life } = change;
+  const sameLife = life !== null && life.incarnation === item.state.incarnation;
+  const baseStays = !change.ended.has(item.state.incarnation) && (life === null || sameLife || life.state === null);
+  if (!baseStays) {
+    for await (const _ of items.rest()) continue;
+    yield* fresh(item.key, life);
+    return;
+  }
+  const state = sameLife ? mergedState(item.state, life) : item.state;
+  yield { kind: 'stream', key: item.key, state };
+  const producers = new Map<string, NamedProducer>();
+  let written = false;
+  for await (const more of items.rest()) {
+    if (more.kind === 'producers') {
+      for (const producer of more.producers) producers.set(producer.id, producer);
+      continue;
+    }
+    if (!written) yield* producersOf(withNewer(producers, life, sameLife), state);
+    written = true;
+    yield* refGroups(more.refs, state);
+  }
+  if (!written) yield* producersOf(withNewer(producers, life, sameLife), state);
+  if (sameLife) yield* refGroups(life.refs, state);
+}
+
+function mergedState(before: StreamRecord, life: Life): StreamRecord {
+  if (life.state === null) return { ...before, snapshot: newerSnapshot(before.snapshot, life.snapshot) };
+  return { ...life.state, snapshot: newerSnapshot(before.snapshot, life.state.snapshot) };
+}
+
+function withNewer(producers: Map<string, NamedProducer>, life: Life | null, sameLife: boolean): NamedProducer[] {
+  if (sameLife && life !== null) for (const [id, producer] of life.producers) producers.set(id, producer);
+  return [...producers.values()];
+}
+
+/** The log does not tell which producers were forgotten, but only those that were idle longest are: as many as the state counts stay. */
+function* producersOf(all: NamedProducer[], state: StreamRecord): Generator<CheckpointItem> {
+  const kept = all.length > state.producers ? all.sort((a, b) => b.lastAtMs - a.lastAtMs).slice(0, state.producers) : all;
+  for (let at = 0; at < kept.length; at += GROUP_MAX) yield { kind: 'producers', producers: kept.slice(at, at + GROUP_MAX) };
+}
+
+function* refGroups(refs: readonly ColdRef[], state: StreamRecord): Generator<CheckpointItem> {
+  const kept = refs.filter((ref) => ref.end > state.retained);
+  for (let at = 0; at < kept.length; at += GROUP_MAX) yield { kind: 'refs', refs: kept.slice(at, at + GROUP_MAX) };
+}

@@ -1,0 +1,67 @@
+/**
+ * The one narrow way by which job handlers reach the node that owns a plan (design section 9, I5, I6).
+ *
+ * Owns: the interface. Implementations: the node itself for handlers in its process, the admin listener for workers elsewhere. Handlers know neither
+ * which of them they have nor which object store lies behind `objects`. Everything a handler brings back is checked again by the node.
+ */
+import type { Incarnation, StreamKey } from '../../shared/protocol/types.js';
+import type { ObjectStore } from '../../shared/storage/object-store.js';
+import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
+import type { SnapshotIdentity } from '../../shared/storage/snapshot-body.js';
+
+/** What a job is about, as the node knows it now. */
+export interface PlanHead {
+  readonly kind: 'seal' | 'offload';
+  readonly partition: number;
+  readonly session: number;
+  readonly plan: number;
+  /** Part of the names of the objects of this try. */
+  readonly attempt: number;
+  /** Streams of a seal plan, numbered from 0. */
+  readonly streams: number;
+}
+
+/** A piece of a seal plan, in the order in which it goes into the objects: by incarnation, then by offset, a stream's snapshot after its blocks. */
+export type PlanItem =
+  | { readonly kind: 'block'; readonly stream: number; readonly key: StreamKey; readonly incarnation: Incarnation; readonly block: Buffer }
+  | { readonly kind: 'snapshot'; readonly stream: number; readonly key: StreamKey; readonly incarnation: Incarnation; readonly record: SnapshotIdentity; readonly body: Buffer };
+
+/** What a checkpoint covers and holds. */
+export interface CheckpointDone {
+  readonly partition: number;
+  readonly session: number;
+  readonly seq: number;
+  readonly streams: number;
+  /** Stored bytes written. */
+  readonly bytes: number;
+}
+
+export interface NodePort {
+  readonly objects: ObjectStore;
+  /** null: the plan is finished, dropped, or this try was given up: nothing to do. */
+  plan(jobId: string): Promise<PlanHead | null>;
+  /**
+   * Streams the plan's bytes from stream number `from` on, with back-pressure. Every block carries its own checksums. A stream that cannot be read is left
+   * out from there on; the node knows. Throws `PlanGone`.
+   */
+  planItems(jobId: string, from: number, signal: AbortSignal): AsyncIterable<PlanItem>;
+  /** Hands over the objects that were uploaded, in order; resolves when the log record exists and is applied. Throws `PlanGone` when the plan is not open any more. */
+  commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void>;
+  /** The large snapshot of an offload plan: its length, sum and bytes. */
+  snapshot(jobId: string, signal: AbortSignal): Promise<{ readonly bytes: number; readonly crc: number; readonly body: AsyncIterable<Buffer> }>;
+  commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void>;
+  /** Says that a try failed, so that the next one need not wait until this one counts as lost. */
+  failed(jobId: string, why: string): Promise<void>;
+  /** Where a partition's log stands: what a checkpoint may cover. */
+  logPosition(partition: number): Promise<{ readonly session: number; readonly seq: number }>;
+  /** The checkpoint that a job was about exists. */
+  checkpointed(jobId: string, report: CheckpointDone): Promise<void>;
+}
+
+/** The node does not know this try any more: it was finished by another, or given up. Its objects are orphans. */
+export class PlanGone extends Error {
+  constructor(readonly jobId: string) {
+    super(`plan ${jobId} is not open any more`);
+    this.name = 'PlanGone';
+  }
+}

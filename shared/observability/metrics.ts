@@ -1,0 +1,167 @@
+/**
+ * The metrics of one node: what `GET /__firn/metrics` shows.
+ *
+ * Owns: names, help texts and labels of every metric. Promises: a registry of its own for each node, so that two nodes in one
+ * process do not mix; on hot paths a count is one addition to a number.
+ */
+import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { readCounter, readGauge, Tally, tallyCounter, tallyFamily, type Sample } from './tally.js';
+
+/** What a request was about: few, fixed, never a stream's name. */
+export const ROUTE_CLASSES = [
+  'create', 'append', 'close', 'delete', 'head', 'read', 'long-poll', 'sse', 'snapshot-put', 'snapshot-get', 'retention', 'bootstrap', 'chunk', 'preflight', 'bucket', 'other',
+] as const;
+export type RouteClass = (typeof ROUTE_CLASSES)[number];
+
+export const TIERS = ['hot', 'cold'] as const;
+export const DAMAGE_KINDS = ['hot', 'object', 'log', 'checkpoint', 'snapshot'] as const;
+export const OBJECT_KINDS = ['segment', 'snapshot', 'merged', 'log', 'checkpoint', 'other'] as const;
+export const CACHE_RESULTS = ['hit', 'miss'] as const;
+export const LIVE_KINDS = ['long-poll', 'sse'] as const;
+
+/** Requests by route and status: one number each in a fixed table. */
+export class RequestCounts {
+  static readonly STATUS_MAX = 599;
+  private readonly counts: Readonly<Record<RouteClass, Float64Array>>;
+
+  constructor() {
+    this.counts = Object.fromEntries(ROUTE_CLASSES.map((route) => [route, new Float64Array(RequestCounts.STATUS_MAX + 1)])) as Record<RouteClass, Float64Array>;
+  }
+
+  /** `status`: the HTTP status that was sent; 499 for a client that left before. */
+  count(route: RouteClass, status: number): void {
+    const row = this.counts[route];
+    const index = status >= 0 && status <= RequestCounts.STATUS_MAX ? status : 0;
+    row[index] = (row[index] ?? 0) + 1;
+  }
+
+  * samples(): Iterable<Sample> {
+    for (const route of ROUTE_CLASSES) {
+      const row = this.counts[route];
+      for (let status = 0; status < row.length; status += 1) {
+        const value = row[status] ?? 0;
+        if (value > 0) yield { labels: { route, status: String(status) }, value };
+      }
+    }
+  }
+}
+
+/** Values that other parts own and the scrape asks for. Null or empty: nothing to show. */
+export interface MetricSources {
+  partitions(): readonly { readonly partition: number; readonly unsealedBytes: number; readonly unsealedAgeMs: number }[];
+  diskFreeBytes(): number | null;
+  hotBytes(): number | null;
+  bodiesInFlightBytes(): number | null;
+  /** true while writes are refused because a batch failed. */
+  poisoned(): boolean;
+}
+
+const NOTHING: MetricSources = {
+  partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, bodiesInFlightBytes: () => null, poisoned: () => false,
+};
+
+export interface Metrics {
+  readonly registry: Registry;
+  readonly requests: RequestCounts;
+  /** A batch is on disk: its requests, their payload bytes, and the time from handing it to the store, ms. */
+  batchCommitted(requests: number, bytes: number, millis: number): void;
+  /** A batch failed: the store is closed and opened again. */
+  storePoisoned(): void;
+  readonly appends: Tally;
+  /** Bytes given to readers, by the tier they came from. */
+  readonly readBytes: Readonly<Record<(typeof TIERS)[number], Tally>>;
+  /** Live readers now; add 1 and -1. */
+  readonly liveReaders: Readonly<Record<(typeof LIVE_KINDS)[number], Tally>>;
+  readonly liveReadersCut: Tally;
+  readonly seals: Tally;
+  readonly sealSeconds: Histogram;
+  readonly objectsWritten: Readonly<Record<(typeof OBJECT_KINDS)[number], Tally>>;
+  readonly objectBytesWritten: Readonly<Record<(typeof OBJECT_KINDS)[number], Tally>>;
+  readonly objectsDeleted: Tally;
+  readonly frameCache: Readonly<Record<(typeof CACHE_RESULTS)[number], Tally>>;
+  /** Calls of the object store that failed. */
+  readonly storeErrors: Tally;
+  readonly evictedBytes: Tally;
+  readonly jobFailures: Tally;
+  /** Damaged or missing bytes met, by where (I9). */
+  readonly damage: Readonly<Record<(typeof DAMAGE_KINDS)[number], Tally>>;
+  /** Binds values that other parts own, when these exist. */
+  bind(sources: Partial<MetricSources>): void;
+  /** The text of `GET /__firn/metrics`. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+const one = (value: number | null): Sample[] => (value === null ? [] : [{ labels: {}, value }]);
+
+function gauges(registry: Registry, sources: () => MetricSources): void {
+  const perPartition = (pick: (row: ReturnType<MetricSources['partitions']>[number]) => number) => (): Sample[] =>
+    sources().partitions().map((row) => ({ labels: { partition: String(row.partition) }, value: pick(row) }));
+  readGauge(registry, { name: 'firn_unsealed_bytes', help: 'Bytes not yet in the cold tier.' }, ['partition'], perPartition((row) => row.unsealedBytes));
+  readGauge(registry, { name: 'firn_unsealed_age_seconds', help: 'Age of the oldest change not yet in the cold tier.' }, ['partition'], perPartition((row) => row.unsealedAgeMs / 1_000));
+  readGauge(registry, { name: 'firn_disk_free_bytes', help: 'Free bytes of the disk that holds the data directory.' }, [], () => one(sources().diskFreeBytes()));
+  readGauge(registry, { name: 'firn_hot_bytes', help: 'Logical bytes held in the hot tier.' }, [], () => one(sources().hotBytes()));
+  readGauge(registry, { name: 'firn_request_bodies_in_flight_bytes', help: 'Bytes of request bodies held in memory.' }, [], () => one(sources().bodiesInFlightBytes()));
+  readGauge(registry, { name: 'firn_store_poisoned', help: '1 while writes are refused because a batch failed.' }, [], () => one(sources().poisoned() ? 1 : 0));
+}
+
+function liveReaders(registry: Registry): Metrics['liveReaders'] {
+  const live = { 'long-poll': new Tally(), sse: new Tally() };
+  readGauge(registry, { name: 'firn_live_readers', help: 'Live readers connected now.' }, ['kind'], () => LIVE_KINDS.map((kind) => ({ labels: { kind }, value: live[kind].value })));
+  return live;
+}
+
+function histogram(registry: Registry, name: string, help: string, buckets: number[]): Histogram {
+  return new Histogram({ name, help, buckets, registers: [registry] });
+}
+
+function batchMetrics(registry: Registry): Metrics['batchCommitted'] {
+  const bytesTotal = tallyCounter(registry, { name: 'firn_append_bytes_total', help: 'Stream bytes made durable.' });
+  const batchRequests = histogram(registry, 'firn_batch_requests', 'Requests in one synced batch.', [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024]);
+  const batchBytes = histogram(registry, 'firn_batch_bytes', 'Payload bytes in one synced batch.', [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 33_554_432]);
+  const commitSeconds = histogram(registry, 'firn_commit_seconds', 'Time until a batch was on disk.', [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5]);
+  return (requests, bytes, millis) => {
+    bytesTotal.add(bytes);
+    batchRequests.observe(requests);
+    batchBytes.observe(bytes);
+    commitSeconds.observe(millis / 1_000);
+  };
+}
+
+/** A registry with every metric of a node; memory, event loop and garbage collection of the process are part of it. */
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  let sources = NOTHING;
+  const requests = new RequestCounts();
+  readCounter(registry, { name: 'firn_requests_total', help: 'Requests answered, by kind and status.' }, ['route', 'status'], () => requests.samples());
+  gauges(registry, () => sources);
+  const counter = (name: string, help: string): Tally => tallyCounter(registry, { name, help });
+  const family = <K extends string>(name: string, help: string, label: string, keys: readonly K[]): Readonly<Record<K, Tally>> => tallyFamily(registry, { name, help }, label, keys);
+  const poisonings = counter('firn_store_poisonings_total', 'Times a batch failed and the hot store was opened again.');
+  return {
+    registry,
+    requests,
+    batchCommitted: batchMetrics(registry),
+    storePoisoned: () => poisonings.add(),
+    appends: counter('firn_appends_total', 'Appends made durable, creates with a body included.'),
+    readBytes: family('firn_read_bytes_total', 'Stream bytes given to readers, by the tier they came from.', 'tier', TIERS),
+    liveReaders: liveReaders(registry),
+    liveReadersCut: counter('firn_live_readers_cut_total', 'Live readers cut because they did not keep up.'),
+    seals: counter('firn_seals_total', 'Seals published.'),
+    sealSeconds: histogram(registry, 'firn_seal_seconds', 'Time from the plan of a seal to its publication.', [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]),
+    objectsWritten: family('firn_objects_written_total', 'Objects written to the cold tier.', 'kind', OBJECT_KINDS),
+    objectBytesWritten: family('firn_object_bytes_written_total', 'Bytes written to the cold tier.', 'kind', OBJECT_KINDS),
+    objectsDeleted: counter('firn_objects_deleted_total', 'Objects deleted from the cold tier.'),
+    frameCache: family('firn_frame_cache_total', 'Cold frames asked for, by whether the cache held them.', 'result', CACHE_RESULTS),
+    storeErrors: counter('firn_object_store_errors_total', 'Calls of the object store that failed.'),
+    evictedBytes: counter('firn_evicted_bytes_total', 'Hot copies removed after their seal, bytes.'),
+    jobFailures: counter('firn_job_failures_total', 'Runs of background jobs that failed.'),
+    damage: family('firn_damage_total', 'Damaged or missing bytes met.', 'where', DAMAGE_KINDS),
+    bind: (more) => {
+      sources = { ...sources, ...more };
+    },
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+  };
+}

@@ -1,0 +1,74 @@
+/**
+ * From stored NDJSON to the one JSON array of the base surface (READ-15, JSON-19, design section 1).
+ *
+ * Promises: the array is the stored bytes with `[` in front, a comma for each LF between two messages and `]` for the last LF, so its
+ * length is known before the bytes are; the buffers given are not changed.
+ */
+
+const LF = 10;
+const OPEN = 91;
+const CLOSE = 93;
+const COMMA = 44;
+
+/** Bytes of the array made of so many bytes of whole NDJSON lines. */
+export function arrayLength(ndjsonBytes: number): number {
+  return ndjsonBytes === 0 ? 2 : ndjsonBytes + 1;
+}
+
+/** The array of whole messages given in pieces that may be cut anywhere. */
+export function arrayOf(pieces: readonly Buffer[]): Buffer {
+  const total = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const out = Buffer.allocUnsafe(arrayLength(total));
+  writeArray(out, 0, pieces);
+  return out;
+}
+
+/** Writes `arrayOf(pieces)` into `out` from `at`; returns the position after it. */
+export function writeArray(out: Buffer, at: number, pieces: readonly Buffer[]): number {
+  let end = at;
+  out[end++] = OPEN;
+  const first = end;
+  for (const piece of pieces) end += piece.copy(out, end);
+  if (end === first) {
+    out[end++] = CLOSE;
+    return end;
+  }
+  if (out[end - 1] !== LF) throw new Error('an array is made of whole messages');
+  commas(out, first, end - 1);
+  out[end - 1] = CLOSE;
+  return end;
+}
+
+/**
+ * The same, piece by piece, for `ndjsonBytes` bytes of whole messages: gives exactly `arrayLength(ndjsonBytes)` bytes. Throws when the
+ * pieces do not add up or do not end a message; what was given by then is no complete array.
+ */
+export async function* arrayPieces(pieces: AsyncIterable<Buffer>, ndjsonBytes: number): AsyncGenerator<Buffer, void, undefined> {
+  let taken = 0;
+  for await (const piece of pieces) {
+    if (piece.length === 0) continue;
+    const room = taken === 0 ? 1 : 0;
+    const out = Buffer.allocUnsafe(piece.length + room);
+    if (room === 1) out[0] = OPEN;
+    piece.copy(out, room);
+    taken += piece.length;
+    commas(out, room, out.length);
+    if (taken > ndjsonBytes) throw new Error(`more than ${ndjsonBytes} bytes of messages`);
+    if (taken === ndjsonBytes) {
+      if (piece[piece.length - 1] !== LF) throw new Error('an array is made of whole messages');
+      out[out.length - 1] = CLOSE;
+    }
+    yield out;
+  }
+  if (taken !== ndjsonBytes) throw new Error(`${taken} bytes of messages, not ${ndjsonBytes}`);
+  if (taken === 0) yield Buffer.from('[]');
+}
+
+/** Puts a comma for each LF in [from, to). */
+function commas(out: Buffer, from: number, to: number): void {
+  let at = out.indexOf(LF, from);
+  while (at >= 0 && at < to) {
+    out[at] = COMMA;
+    at = out.indexOf(LF, at + 1);
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * Runs jobs in the process itself.
+ *
+ * Owns: one bounded queue and one bounded set of running jobs for each kind. Promises: a waiting id is queued once; an id never runs beside
+ * itself (asked for while it runs, it runs once more afterwards); a failure is logged, counted and forgotten.
+ */
+import type { Logger } from '../observability/index.js';
+import {
+  assertJob, ERROR_CHARS_MAX, JOB_KINDS, LAST_RUNS_MAX, QUEUED_JOBS_MAX,
+  type Job, type JobHandler, type JobHandlers, type JobKind, type JobKindStats, type JobRun, type JobRunner, type JobStats,
+} from './types.js';
+
+export interface EmbeddedRunnerOptions {
+  readonly handlers: JobHandlers;
+  readonly logger: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Jobs of one kind at a time; defaults below. */
+  readonly concurrency?: Partial<Readonly<Record<JobKind, number>>>;
+  /** Most waiting jobs of a kind, `QUEUED_JOBS_MAX` by default. */
+  readonly queuedMax?: number;
+  /** Called after each failed run, for a metric. */
+  readonly onFailure?: (kind: JobKind) => void;
+}
+
+/** Compaction, collection and checkpoints go over a whole partition: two at a time would only get in each other's way. */
+const CONCURRENCY: Readonly<Record<JobKind, number>> = { seal: 2, offload: 2, compact: 1, collect: 1, checkpoint: 1 };
+
+/** Share of the grace after which running jobs are told to give up. */
+const ABORT_AFTER_SHARE = 0.8;
+
+class Lane {
+  readonly waiting = new Set<string>();
+  readonly running = new Set<string>();
+  readonly lastRuns: JobRun[] = [];
+  done = 0;
+  failed = 0;
+  refused = 0;
+
+  constructor(readonly kind: JobKind, readonly handler: JobHandler, readonly slots: number) {}
+
+  /** The oldest waiting id that may start now. */
+  next(): string | undefined {
+    if (this.running.size >= this.slots) return undefined;
+    for (const id of this.waiting) if (!this.running.has(id)) return id;
+    return undefined;
+  }
+
+  record(run: JobRun): void {
+    if (run.error === null) this.done += 1;
+    else this.failed += 1;
+    this.lastRuns.unshift(run);
+    if (this.lastRuns.length > LAST_RUNS_MAX) this.lastRuns.pop();
+  }
+
+  stats(): JobKindStats {
+    return {
+      queued: this.waiting.size, running: this.running.size, done: this.done, failed: this.failed, refused: this.refused, lastRuns: [...this.lastRuns],
+    };
+  }
+}
+
+export class EmbeddedRunner implements JobRunner {
+  readonly #options: EmbeddedRunnerOptions;
+  readonly #lanes: Readonly<Record<JobKind, Lane>>;
+  readonly #abort = new AbortController();
+  readonly #idle: (() => void)[] = [];
+  #stopping: Promise<void> | null = null;
+
+  constructor(options: EmbeddedRunnerOptions) {
+    this.#options = options;
+    const lane = (kind: JobKind): Lane => new Lane(kind, options.handlers[kind], options.concurrency?.[kind] ?? CONCURRENCY[kind]);
+    this.#lanes = Object.fromEntries(JOB_KINDS.map((kind) => [kind, lane(kind)])) as Record<JobKind, Lane>;
+  }
+
+  async enqueue(job: Job): Promise<boolean> {
+    assertJob(job);
+    const lane = this.#lanes[job.kind];
+    if (lane.waiting.has(job.id)) return true;
+    if (this.#stopping !== null || lane.waiting.size >= (this.#options.queuedMax ?? QUEUED_JOBS_MAX)) {
+      lane.refused += 1;
+      return false;
+    }
+    lane.waiting.add(job.id);
+    this.#advance(lane);
+    return true;
+  }
+
+  async stats(): Promise<JobStats> {
+    return Object.fromEntries(JOB_KINDS.map((kind) => [kind, this.#lanes[kind].stats()])) as unknown as JobStats;
+  }
+
+  stop(graceMs: number): Promise<void> {
+    this.#stopping ??= this.#drain(graceMs);
+    return this.#stopping;
+  }
+
+  #advance(lane: Lane): void {
+    for (let id = lane.next(); id !== undefined && this.#stopping === null; id = lane.next()) {
+      lane.waiting.delete(id);
+      lane.running.add(id);
+      void this.#run(lane, id);
+    }
+  }
+
+  async #run(lane: Lane, id: string): Promise<void> {
+    const startedMs = this.#options.now();
+    let error: string | null = null;
+    try {
+      await lane.handler(id, this.#abort.signal);
+    } catch (thrown) {
+      error = (thrown instanceof Error ? thrown.message : String(thrown)).slice(0, ERROR_CHARS_MAX);
+      this.#options.logger.error({ err: thrown, event: 'job-failed', kind: lane.kind, job: id }, 'a background job failed');
+      this.#options.onFailure?.(lane.kind);
+    }
+    lane.running.delete(id);
+    lane.record({ id, startedMs, endedMs: this.#options.now(), error });
+    this.#advance(lane);
+    if (this.#runningCount() === 0) for (const wake of this.#idle.splice(0)) wake();
+  }
+
+  #runningCount(): number {
+    return JOB_KINDS.reduce((sum, kind) => sum + this.#lanes[kind].running.size, 0);
+  }
+
+  async #drain(graceMs: number): Promise<void> {
+    for (const kind of JOB_KINDS) this.#lanes[kind].waiting.clear();
+    if (this.#runningCount() === 0) return;
+    const over = new Promise<void>((resolve) => {
+      this.#idle.push(resolve);
+    });
+    const abort = setTimeout(() => this.#abort.abort(new Error('the node is stopping')), graceMs * ABORT_AFTER_SHARE);
+    let limit: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      limit = setTimeout(resolve, graceMs);
+    });
+    await Promise.race([over, late]);
+    clearTimeout(abort);
+    clearTimeout(limit);
+    this.#abort.abort(new Error('the node is stopping'));
+  }
+}

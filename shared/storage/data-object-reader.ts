@@ -1,0 +1,84 @@
+/**
+ * Reading a whole data object that nothing else is known of: for deep verification, compaction and restore.
+ *
+ * Owns: the walk. Promises (I9): what it yields was checked against every sum there is: frame, item, footer and the item's own; an object with anything more, less or
+ * other than its footer says is refused, at the latest behind the last item.
+ */
+import { BadBytes } from './codec.js';
+import { DATA_OBJECT_MAGIC, decodeFooter, type Footer, type FrameEntry, type ItemEntry } from './data-object-footer.js';
+import { itemsOf, type FrameItem, type RefInObject } from './data-object-item.js';
+import { checkFrame, frameLengthAt, rawOf, type FrameRef } from './frame.js';
+
+const WHAT = 'data object';
+
+export interface DataObjectItem extends Omit<FrameItem, 'blockAt'> {
+  readonly ref: RefInObject;
+}
+
+/** Items in the order in which they lie in the object, two frames in memory at a time. Throws `BadBytes`. */
+export async function* parseDataObject(object: Buffer): AsyncGenerator<DataObjectItem> {
+  if (!object.subarray(0, DATA_OBJECT_MAGIC.length).equals(DATA_OBJECT_MAGIC)) throw new BadBytes(WHAT, 'not the start of a data object');
+  const footer = decodeFooter(object);
+  const indexed = new IndexedItems(footer);
+  const frames = framesOf(object, footer);
+  let ahead = frames.next();
+  for (let number = 0; ahead.done !== true; number++) {
+    const { raw, place } = ahead.value;
+    // The next frame is decompressed while this one is looked at.
+    ahead = frames.next();
+    for (const { blockAt, ...item } of itemsOf(await raw)) {
+      indexed.take(number, blockAt, item);
+      yield { ...item, ref: { ...place, blockAt, blockBytes: item.value.length } };
+    }
+  }
+  indexed.end();
+}
+
+interface OpenedFrame {
+  readonly place: FrameRef;
+  readonly raw: Promise<Buffer>;
+}
+
+/** Frames as the footer lists them, each checked, its decompression begun. */
+function* framesOf(object: Buffer, footer: Footer): Generator<OpenedFrame> {
+  let at = DATA_OBJECT_MAGIC.length;
+  for (const [number, entry] of footer.frames.entries()) {
+    const bytes = frameLengthAt(object, at);
+    if (at + bytes > footer.at) throw new BadBytes(WHAT, `frame ${number} reaches into the footer`);
+    const stored = object.subarray(at, at + bytes);
+    const head = checkFrame(stored);
+    if (!sameFrame(entry, { frameBytes: bytes, rawBytes: head.rawBytes, crc: head.crc })) throw new BadBytes(WHAT, `frame ${number} is not the one in the footer`);
+    const raw = rawOf(stored, head);
+    // Thrown where it is awaited; a walk that ended before leaves it behind.
+    raw.catch(() => undefined);
+    yield { place: { frameAt: at, frameBytes: bytes, frameCrc: head.crc }, raw };
+    at += bytes;
+  }
+  if (at !== footer.at) throw new BadBytes(WHAT, `${footer.at - at} bytes between frames and footer`);
+}
+
+/** The footer's ranges by place, each to be met exactly once. */
+class IndexedItems {
+  private readonly byPlace = new Map<string, ItemEntry>();
+
+  constructor(footer: Footer) {
+    for (const item of footer.items) this.byPlace.set(`${item.frame}:${item.blockAt}`, item);
+    if (this.byPlace.size !== footer.items.length) throw new BadBytes(WHAT, 'two ranges at one place');
+  }
+
+  take(frame: number, blockAt: number, found: Omit<FrameItem, 'blockAt'>): void {
+    const place = `${frame}:${blockAt}`;
+    const listed = this.byPlace.get(place);
+    const same = listed !== undefined && listed.kind === found.kind && listed.incarnation === found.incarnation && listed.start === found.start && listed.end === found.end && listed.blockBytes === found.value.length;
+    if (!same) throw new BadBytes(WHAT, `${found.kind} ${found.incarnation}@${found.start} is not in the footer`);
+    this.byPlace.delete(place);
+  }
+
+  end(): void {
+    if (this.byPlace.size > 0) throw new BadBytes(WHAT, `${this.byPlace.size} ranges of the footer are not there`);
+  }
+}
+
+function sameFrame(a: FrameEntry, b: FrameEntry): boolean {
+  return a.frameBytes === b.frameBytes && a.rawBytes === b.rawBytes && a.crc === b.crc;
+}
