@@ -2,7 +2,7 @@
  * 256-byte synced appends: Firn beside a bare HTTP server and beside the rivals, under the same load.
  */
 import { count } from '../lib/table.js';
-import { median, WARM_UP, WARM_UP_SECONDS, type Options, type Row } from './results.js';
+import { median, resultTable, WARM_UP, WARM_UP_SECONDS, type Options, type Row } from './results.js';
 import { peerMissing, withServers, type Server, type ServerName } from './servers.js';
 import { appendLoad, ensureWrk, type LoadResult } from './wrk.js';
 
@@ -64,6 +64,10 @@ export async function appends(options: Options): Promise<Row[]> {
   if (missing !== null) process.stderr.write(`bench: ${missing}\n`);
   const names: ServerName[] = missing === null ? ['bare', 'firn', 'ursula', 'reference'] : ['bare', 'firn'];
   const rows: Row[] = [];
-  for (const shape of SHAPES) rows.push(...await shapeRows(shape, names, options));
+  for (const shape of SHAPES) {
+    const found = await shapeRows(shape, names, options);
+    process.stderr.write(`${resultTable(found)}\n`);
+    rows.push(...found);
+  }
   return rows;
 }

@@ -14,6 +14,8 @@ import { variants } from './variants.js';
 
 const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, sse, memory, variants };
 
+const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
+
 const program = new Command('bench')
   .argument('[works...]', `which: ${Object.keys(WORKS).join(', ')}; none: all`)
   .option('--rounds <count>', 'rounds of each, interleaved; medians are shown', '3')
@@ -24,7 +26,12 @@ const program = new Command('bench')
     for (const name of chosen) {
       const work = WORKS[name];
       if (work === undefined) throw new Error(`there is no work "${name}": ${Object.keys(WORKS).join(', ')}`);
-      rows.push(...await work({ rounds: Number(options.rounds), seconds: Number(options.seconds) }));
+      try {
+        rows.push(...await work({ rounds: Number(options.rounds), seconds: Number(options.seconds) }));
+      } catch (error) {
+        // The other works still tell something.
+        rows.push({ work: name, firn: '', other: '', ratio: null, bound: null, fault: reason(error) });
+      }
     }
     process.stdout.write(`\n${resultTable(rows)}\n`);
     if (!rows.every(passes)) process.exitCode = 1;
@@ -33,7 +40,7 @@ const program = new Command('bench')
 try {
   await program.parseAsync();
 } catch (error) {
-  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`bench: ${reason(error)}\n`);
   process.exitCode = 1;
 } finally {
   await closeClient();

@@ -98,7 +98,10 @@ async function startFirn(settings: Settings): Promise<Server> {
 async function startPeer(name: 'ursula' | 'reference'): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), `firn-bench-${name}-`));
   const port = await freePort();
-  const { stdout } = await promisify(execFile)(peerScript(), [name, folder, String(port)]);
+  const { stdout } = await promisify(execFile)(peerScript(), [name, folder, String(port)]).catch(async (error: unknown) => {
+    await rm(folder, { recursive: true, force: true });
+    throw new Error(`${name} did not start`, { cause: error });
+  });
   const pid = Number(stdout.trim());
   const url = `http://127.0.0.1:${port}`;
   const path = name === 'ursula' ? (stream: string) => `/${BUCKET}/${stream}` : (stream: string) => `/v1/stream/${BUCKET}/${stream}`;

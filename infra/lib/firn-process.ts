@@ -46,9 +46,9 @@ export class FirnProcess {
 
   /** A node with the data directory on free ports, not yet started. */
   static async on(dataDir: string, settings: Settings = {}): Promise<FirnProcess> {
-    const [port, adminPort] = [await freePort(), await freePort()];
-    const all = { FIRN_LOG: 'warn', ...settings, FIRN_DATA_DIR: dataDir, FIRN_PORT: String(port), FIRN_ADMIN_PORT: String(adminPort) };
-    return new FirnProcess(all, `http://127.0.0.1:${port}`, `http://127.0.0.1:${adminPort}`);
+    const port = await freePort();
+    const all = { FIRN_LOG: 'warn', ...settings, FIRN_DATA_DIR: dataDir, FIRN_PORT: String(port), FIRN_ADMIN_PORT: String(port + 1) };
+    return new FirnProcess(all, `http://127.0.0.1:${port}`, `http://127.0.0.1:${port + 1}`);
   }
 
   get pid(): number {

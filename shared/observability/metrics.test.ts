@@ -86,7 +86,7 @@ describe('metrics', () => {
     expect(line(text, 'firn_batch_requests_bucket{le="64"}')).toMatch(/ 1$/);
     expect(line(text, 'firn_batch_requests_bucket{le="32"}')).toMatch(/ 0$/);
     expect(line(text, 'firn_commit_seconds_sum')).toMatch(/ 0\.003$/);
-    expect(line(text, 'firn_append_bytes_total ')).toMatch(/ 15360$/);
+    expect(line(text, 'firn_batch_bytes_sum')).toMatch(/ 15360$/);
     expect(line(text, 'firn_store_poisonings_total ')).toMatch(/ 1$/);
   });
 });

@@ -63,11 +63,13 @@ const NOTHING: MetricSources = {
 export interface Metrics {
   readonly registry: Registry;
   readonly requests: RequestCounts;
-  /** A batch is on disk: its requests, their payload bytes, and the time from handing it to the store, ms. */
+  /** A batch is on disk: its requests, the bytes of its rows, and the time from handing it to the store, ms. */
   batchCommitted(requests: number, bytes: number, millis: number): void;
   /** A batch failed: the store is closed and opened again. */
   storePoisoned(): void;
   readonly appends: Tally;
+  /** Stream bytes of these appends. */
+  readonly appendBytes: Tally;
   /** Bytes given to readers, by the tier they came from. */
   readonly readBytes: Readonly<Record<(typeof TIERS)[number], Tally>>;
   /** Live readers now; add 1 and -1. */
@@ -116,12 +118,10 @@ function histogram(registry: Registry, name: string, help: string, buckets: numb
 }
 
 function batchMetrics(registry: Registry): Metrics['batchCommitted'] {
-  const bytesTotal = tallyCounter(registry, { name: 'firn_append_bytes_total', help: 'Stream bytes made durable.' });
   const batchRequests = histogram(registry, 'firn_batch_requests', 'Requests in one synced batch.', [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024]);
-  const batchBytes = histogram(registry, 'firn_batch_bytes', 'Payload bytes in one synced batch.', [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 33_554_432]);
+  const batchBytes = histogram(registry, 'firn_batch_bytes', 'Bytes of the rows in one synced batch, about.', [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 33_554_432]);
   const commitSeconds = histogram(registry, 'firn_commit_seconds', 'Time until a batch was on disk.', [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5]);
   return (requests, bytes, millis) => {
-    bytesTotal.add(bytes);
     batchRequests.observe(requests);
     batchBytes.observe(bytes);
     commitSeconds.observe(millis / 1_000);
@@ -144,7 +144,8 @@ export function createMetrics(): Metrics {
     requests,
     batchCommitted: batchMetrics(registry),
     storePoisoned: () => poisonings.add(),
-    appends: counter('firn_appends_total', 'Appends made durable, creates with a body included.'),
+    appends: counter('firn_appends_total', 'Appends applied, creates with a body included.'),
+    appendBytes: counter('firn_append_bytes_total', 'Stream bytes of these appends.'),
     readBytes: family('firn_read_bytes_total', 'Stream bytes given to readers, by the tier they came from.', 'tier', TIERS),
     liveReaders: liveReaders(registry),
     liveReadersCut: counter('firn_live_readers_cut_total', 'Live readers cut because they did not keep up.'),

@@ -2,7 +2,7 @@
  * What every job runner has to do: mount it with `jobRunnerContract('name', make)`.
  */
 import { afterEach, describe, expect, it } from 'vitest';
-import { JOB_KINDS, type JobHandler, type JobHandlers, type JobKind, type JobRunner } from './types.js';
+import { ENQUEUE_MS_MAX, JOB_KINDS, type JobHandler, type JobHandlers, type JobKind, type JobRunner } from './types.js';
 
 export interface RunnerMaker {
   /** A runner with these handlers, at most `concurrency` jobs of a kind at a time. */
@@ -62,7 +62,9 @@ export function jobRunnerContract(name: string, make: RunnerMaker): void {
       const seen: string[] = [];
       const handlers = Object.fromEntries(JOB_KINDS.map((kind) => [kind, async (id: string) => void seen.push(`${kind}/${id}`)])) as unknown as JobHandlers;
       runner = await make(handlers, 1);
+      const started = performance.now();
       for (const kind of JOB_KINDS) expect(await runner.enqueue({ kind, id: '0-1-7-1' })).toBe(true);
+      expect(performance.now() - started).toBeLessThan(ENQUEUE_MS_MAX * JOB_KINDS.length);
       await until('all kinds ran', () => seen.length === JOB_KINDS.length);
       expect([...seen].sort()).toEqual(JOB_KINDS.map((kind) => `${kind}/0-1-7-1`).sort());
     });

@@ -27,8 +27,8 @@ interface Acknowledged {
 
 /** Size of a record: mostly small, now and then one that spans several stored values. */
 function recordSize(random: Random): number {
-  if (random.chance(0.02)) return random.int(200_000, 700_000);
-  return random.chance(0.2) ? random.int(1_000, 20_000) : random.int(1, 400);
+  if (random.chance(0.005)) return random.int(200_000, 700_000);
+  return random.chance(0.1) ? random.int(1_000, 12_000) : random.int(1, 400);
 }
 
 /** One stream with its writers. Both names are paths of the same stream on the two surfaces. */

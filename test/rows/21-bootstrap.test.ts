@@ -139,6 +139,7 @@ describe('bootstrap', () => {
     })();
     while (!over) {
       const boot = await s.bootstrap();
+      expect([boot.status, boot.status === 200 ? '' : boot.text]).toEqual([200, '']);
       const [snapshot, ...updates] = partsOf(boot);
       const upTo = snapshot?.body.length === 0 ? -1 : (JSON.parse(snapshot!.body.toString()) as { upTo: number }).upTo;
       expect(updates.map((part) => (JSON.parse(part.body.toString()) as { n: number }).n)).toEqual(updates.map((_, i) => upTo + 1 + i));

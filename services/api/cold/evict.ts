@@ -9,7 +9,7 @@ import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/recor
 import { bodyRow, dataRow, evictRow, streamRow, type Eviction } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
-import { BODY_ROW_BYTES } from '../log/limits.js';
+import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { isHotDamage } from './damage.js';
 import { PARK_MAX_MS, SLICE_ROWS_MAX } from './limits.js';
@@ -68,25 +68,28 @@ export class Evictor {
     const { core, partition, now, pressed } = this.#options;
     const before = pressed() ? undefined : now() + 1;
     let rows = 0;
+    let done = 0;
     for await (const page of core.store.scan({ ...evictRow.range(partition, before), limit: STEP_ROWS })) {
       for (const row of page) {
         rows++;
         if (evictRow.decodeKey(row.key).dueMs > now() && !pressed()) return false;
-        await this.#evictRow(row.key, evictRow.decode(row.value));
+        if (await this.#evictRow(row.key, evictRow.decode(row.value))) done++;
       }
     }
-    return rows === STEP_ROWS;
+    return rows === STEP_ROWS && done > 0;
   }
 
   /** A stream whose rows are damaged must not hold up the ones behind it: its turn comes again later. */
-  async #evictRow(row: Buffer, due: Eviction): Promise<void> {
+  async #evictRow(row: Buffer, due: Eviction): Promise<boolean> {
     const { core, partition, now } = this.#options;
     try {
       await this.#evict(row, due);
+      return true;
     } catch (error) {
       if (!isHotDamage(error)) throw error;
       const { slot, incarnation } = evictRow.decodeKey(row);
       await core.stageOps([{ type: 'del', key: row }, { type: 'put', key: evictRow.key(partition, now() + PARK_MAX_MS, slot, incarnation), value: evictRow.encode(due) }]);
+      return false;
     }
   }
 
@@ -141,7 +144,7 @@ function evictSnapshot(slot: StreamSlot, record: StreamRecord, ops: HotOp[]): { 
   if (snapshot === null || snapshot.cold === null || snapshot.hot === null) return { snapshot, file: null };
   const evicted = { ...snapshot, hot: null };
   if (snapshot.hot.at === 'staging') return { snapshot: evicted, file: snapshot.hot.file };
-  const rows = Math.ceil(snapshot.bytes / BODY_ROW_BYTES);
+  const rows = Math.ceil(snapshot.bytes / BODY_CHUNK_MAX);
   for (let n = 0; n < rows; n++) ops.push({ type: 'del', key: bodyRow.key(slot.slot, record.incarnation, snapshot.offset, n) });
   return { snapshot: evicted, file: null };
 }

@@ -152,6 +152,8 @@ export class PlanBoard {
     plan.attempt++;
     plan.nextTryMs = this.#options.now() + waitMs;
     void this.#options.core.stageOps([rowOf(plan)]).catch(() => undefined);
+    // The regular tick would find it too, only later.
+    setTimeout(() => void this.tick().catch(() => undefined), waitMs).unref();
   }
 
   finish(plan: OpenPlan, outcome: PlanOutcome): void {

@@ -1,5 +1,15 @@
+import { randomBytes } from 'node:crypto';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Rig } from './cold-rig.contract.js';
+import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
+import { slotOf } from '../../../shared/storage/slots.js';
+import { objectKey } from '../../../shared/storage/records/object-id.js';
+import { appliedRow, dataRow, doomedRow, objectRow, planRow, refRow, snapshotRow } from '../hot/keys/index.js';
+import { readLog } from '../../worker/log/log-reader.js';
+import { Applier } from './apply.js';
+import { Rig, type RigConfig } from './cold-rig.contract.js';
+import { noSteps } from './steps.js';
 
 let dir: string;
 let rig: Rig | null = null;
@@ -13,27 +23,429 @@ afterEach(async () => {
   await Rig.remove(dir);
 });
 
+async function until(check: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
+  const end = Date.now() + ms;
+  while (!(await check())) {
+    if (Date.now() > end) throw new Error('not in time');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+async function start(config: RigConfig = {}, options: Parameters<typeof Rig.open>[2] = {}): Promise<Rig> {
+  rig = await Rig.open(dir, config, options);
+  return rig;
+}
+
+/** References per object, as their rows say and as a count of the references gives. */
+async function useCounts(of: Rig): Promise<{ rows: Map<string, number>; counted: Map<string, number> }> {
+  const rows = new Map<string, number>();
+  const counted = new Map<string, number>();
+  for (let partition = 0; partition < of.cold.partitions.length; partition++) {
+    for await (const page of of.hot.scan(objectRow.range(partition))) for (const { key, value } of page) rows.set(objectKey(objectRow.decodeKey(key)), objectRow.decode(value).refs);
+  }
+  for (const key of rows.keys()) counted.set(key, 0);
+  const count = (key: string): void => void counted.set(key, (counted.get(key) ?? 0) + 1);
+  for await (const page of of.hot.scan(refRow.slots())) for (const { value } of page) count(objectKey(refRow.decode(value).object));
+  return { rows, counted };
+}
+
 describe('sealing through a real log', () => {
   it('moves the frontier, evicts, and reads the same bytes (I1, I3)', async () => {
-    rig = await Rig.open(dir, { hotKeepMs: 0 });
-    await rig.create('demo/a');
+    const node = await start({ hotKeepMs: 0 });
+    await node.create('demo/a');
     let expected = '';
     for (let n = 0; n < 50; n++) {
       const line = `record ${n} of a\n`;
       expected += line;
-      await rig.append('demo/a', line, { id: 'p', epoch: 0, seq: n });
+      await node.append('demo/a', line, { id: 'p', epoch: 0, seq: n });
     }
-    const report = await rig.seal();
-    expect(report).toEqual({ segments: 1, bytes: expected.length, streams: 1 });
-    const record = await rig.head('demo/a');
-    expect(record.sealed).toBe(expected.length);
-    expect(record.hotStart).toBe(expected.length);
-    expect(record.change).toBe(record.loggedChange);
-    expect((await rig.read('demo/a')).toString()).toBe(expected);
-    await rig.append('demo/a', 'more\n');
-    expect((await rig.read('demo/a', 100)).toString()).toBe(`${expected}more\n`);
-    expect(await rig.seal()).toEqual({ segments: 1, bytes: 5, streams: 1 });
-    expect(await rig.seal()).toEqual({ segments: 0, bytes: 0, streams: 0 });
-    expect((await rig.read('demo/a')).toString()).toBe(`${expected}more\n`);
+    expect(await node.seal()).toEqual({ segments: 1, bytes: expected.length, streams: 1 });
+    const record = await node.head('demo/a');
+    expect(record).toMatchObject({ sealed: expected.length, hotStart: expected.length, loggedChange: record.change });
+    expect((await node.read('demo/a')).toString()).toBe(expected);
+    await node.append('demo/a', 'more\n');
+    expect((await node.read('demo/a', 100)).toString()).toBe(`${expected}more\n`);
+    expect(await node.seal()).toEqual({ segments: 1, bytes: 5, streams: 1 });
+    expect(await node.seal()).toEqual({ segments: 0, bytes: 0, streams: 0 });
+    expect((await node.read('demo/a')).toString()).toBe(`${expected}more\n`);
+  });
+
+  it('packs many small streams into one object (cost follows bytes)', async () => {
+    const node = await start();
+    await Promise.all(Array.from({ length: 300 }, async (_, n) => {
+      await node.create(`many/s${n}`);
+      await node.append(`many/s${n}`, `stream ${n} `.repeat(20));
+    }));
+    node.objects.puts = [];
+    expect(await node.seal()).toMatchObject({ segments: 1, streams: 300 });
+    // One object and one log record.
+    expect(node.objects.puts).toHaveLength(2);
+    for (let n = 0; n < 300; n += 37) expect((await node.read(`many/s${n}`)).toString()).toBe(`stream ${n} `.repeat(20));
+  });
+
+  it('takes a long stream over several objects of one plan, and large appends over several blocks', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    await node.create('long/x');
+    const bytes = randomBytes(40_000_000);
+    for (let at = 0; at < bytes.length; at += 5_000_000) await node.append('long/x', bytes.subarray(at, at + 5_000_000));
+    expect(await node.seal()).toMatchObject({ segments: 2, bytes: bytes.length, streams: 1 });
+    expect((await node.head('long/x')).hotStart).toBe(bytes.length);
+    expect((await node.read('long/x')).equals(bytes)).toBe(true);
+  });
+
+  it('seals only what lies under the prefix', async () => {
+    const node = await start();
+    for (const key of ['one/a', 'two/b']) {
+      await node.create(key);
+      await node.append(key, key);
+    }
+    expect(await node.seal('one/')).toMatchObject({ streams: 1, bytes: 5 });
+    expect((await node.head('one/a')).sealed).toBe(5);
+    expect((await node.head('two/b')).sealed).toBe(0);
+  });
+
+  it('is due by bytes, and by age', async () => {
+    const bySize = await start({ sealBytes: 1_000 });
+    await bySize.create('demo/a');
+    await bySize.append('demo/a', 'x'.repeat(1_500));
+    await until(async () => (await bySize.head('demo/a')).sealed === 1_500);
+    rig = await bySize.reopen({ sealAgeMs: 20 });
+    await rig.append('demo/a', 'y');
+    await until(async () => (await rig?.head('demo/a'))?.sealed === 1_501);
+    // Closure has no bytes, and still reaches the log.
+    await rig.log.append({ key: 'demo/a' as StreamKey, dialect: 'bucketed', precondition: null, contentType: null, producer: null, seq: null, close: true, body: Buffer.alloc(0) });
+    await until(async () => {
+      const record = await rig?.head('demo/a');
+      return record?.closed === true && record.change === record.loggedChange;
+    });
+  });
+
+  it('keeps under writes: state in the log is exactly the state at the sealed end (I2, I3)', async () => {
+    const node = await start({ sealAgeMs: 5, hotKeepMs: 0 });
+    await Promise.all(['w/a', 'w/b', 'w/c'].map(async (key) => {
+      await node.create(key);
+      for (let seq = 0; seq < 300; seq++) await node.append(key, `${seq};`, { id: 'p', epoch: 0, seq });
+    }));
+    let checked = 0;
+    for await (const { record } of readLog({ store: node.objects, partition: 0, after: { session: 0, seq: 0 }, until: 1, live: true })) {
+      for (const delta of record.deltas) {
+        if (delta.kind !== 'seal') continue;
+        const [producer] = delta.producers;
+        if (producer === undefined) continue;
+        expect(producer.lastEnd).toBe(delta.state.tail);
+        expect(delta.state.sealed).toBe(delta.state.tail);
+        checked++;
+      }
+    }
+    expect(checked).toBeGreaterThan(5);
+    await node.seal();
+    const expected = Array.from({ length: 300 }, (_, seq) => `${seq};`).join('');
+    for (const key of ['w/a', 'w/b', 'w/c']) expect((await node.read(key)).toString()).toBe(expected);
+  });
+});
+
+describe('the store away', () => {
+  it('nothing unsealed is evicted; everything seals by itself when it is back (R016, R028, R030)', async () => {
+    const node = await start({ sealAgeMs: 20, hotKeepMs: 0, hotBytesMax: 1 });
+    node.objects.down = true;
+    await node.create('demo/a');
+    for (let n = 0; n < 30; n++) await node.append('demo/a', `${n}\n`);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const record = await node.head('demo/a');
+    expect(record).toMatchObject({ sealed: 0, hotStart: 0 });
+    const expected = Array.from({ length: 30 }, (_, n) => `${n}\n`).join('');
+    expect((await node.read('demo/a')).toString()).toBe(expected);
+    node.objects.down = false;
+    await until(async () => (await node.head('demo/a')).hotStart === expected.length, 30_000);
+    expect((await node.read('demo/a')).toString()).toBe(expected);
+  });
+
+  it('one failed upload does not let a later one jump the frontier (R016)', async () => {
+    const node = await start();
+    await node.create('demo/a');
+    await node.append('demo/a', 'first ');
+    let failed = 0;
+    node.objects.before = (call, key) => {
+      if (call === 'put' && key.includes('/segments/') && failed < 2) {
+        failed++;
+        throw new Error('503 for this object');
+      }
+    };
+    const sealed = node.seal();
+    await node.append('demo/a', 'second');
+    await sealed;
+    await node.seal();
+    expect(failed).toBe(2);
+    expect((await node.head('demo/a')).sealed).toBe(12);
+    expect((await node.read('demo/a')).toString()).toBe('first second');
+  });
+});
+
+describe('plans that no longer hold (I6, I7)', () => {
+  it('a stream deleted and recreated while its plan is under way keeps its own bytes (R031)', async () => {
+    let hold: (() => void) | null = null;
+    const held = new Promise<void>((resolve) => {
+      hold = resolve;
+    });
+    let reached: () => void = () => undefined;
+    const arrived = new Promise<void>((resolve) => {
+      reached = resolve;
+    });
+    const node = await start({ hotKeepMs: 0 }, { steps: async (name) => {
+      if (name !== 'seal:uploaded') return;
+      reached();
+      await held;
+    } });
+    await node.create('demo/a');
+    await node.append('demo/a', 'the old life');
+    await node.create('demo/b');
+    await node.append('demo/b', 'a bystander');
+    const sealing = node.seal();
+    await arrived;
+    await node.delete('demo/a');
+    await node.create('demo/a');
+    await node.append('demo/a', 'the new life');
+    (hold as (() => void) | null)?.();
+    await sealing;
+    await node.seal();
+    expect((await node.read('demo/a')).toString()).toBe('the new life');
+    expect((await node.read('demo/b')).toString()).toBe('a bystander');
+    await until(async () => {
+      for await (const page of node.hot.scan(doomedRow.range())) if (page.length > 0) return false;
+      return true;
+    });
+    const { rows, counted } = await useCounts(node);
+    expect(rows).toEqual(counted);
+  });
+
+  it('a job that runs twice changes nothing the second time (R125)', async () => {
+    const node = await start();
+    await node.create('demo/a');
+    await node.append('demo/a', 'once');
+    const jobs: string[] = [];
+    const commit = node.cold.port.commitSeal.bind(node.cold.port);
+    node.cold.port.commitSeal = async (jobId, objects, signal) => {
+      jobs.push(jobId);
+      await commit(jobId, objects, signal);
+    };
+    await node.seal();
+    expect(jobs).toHaveLength(1);
+    const puts = node.objects.puts.length;
+    await node.cold.runner.enqueue({ kind: 'seal', id: jobs[0] as string });
+    await until(async () => (await node.cold.runner.stats()).seal.done === 2);
+    expect(node.objects.puts).toHaveLength(puts);
+    await expect(commit(jobs[0] as string, [], AbortSignal.timeout(1_000))).rejects.toThrow(/not open/);
+  });
+
+  it('applying a record again changes nothing, counts included', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    for (const key of ['demo/a', 'demo/b']) {
+      await node.create(key);
+      await node.append(key, `${key} `.repeat(50));
+    }
+    await node.snapshot('demo/a', 5, Buffer.from('snapshot'));
+    await node.seal();
+    const before = [await node.head('demo/a'), await node.head('demo/b')];
+    const counts = await useCounts(node);
+    const applier = new Applier({ core: node.core, partition: 0, now: Date.now, hotKeepMs: 0, steps: noSteps, stop: AbortSignal.timeout(10_000), onSealed: () => { throw new Error('sealed again'); } });
+    for await (const { record } of readLog({ store: node.objects, partition: 0, after: { session: 0, seq: 0 }, until: 1, live: true })) await applier.apply(record);
+    expect([await node.head('demo/a'), await node.head('demo/b')]).toEqual(before);
+    expect(await useCounts(node)).toEqual(counts);
+    expect(appliedRow.decode((await node.hot.get(appliedRow.key(0))) as Buffer)).toMatchObject({ session: 1, slice: 0 });
+  });
+
+  it('leaves no plan rows behind', async () => {
+    const node = await start();
+    await node.create('demo/a');
+    await node.append('demo/a', 'x');
+    await node.seal();
+    await until(async () => {
+      for await (const page of node.hot.scan(planRow.range(0))) if (page.length > 0) return false;
+      return true;
+    });
+  });
+});
+
+describe('damage is loud, and only where it is (I9)', () => {
+  async function objectsOf(kind: string): Promise<string[]> {
+    return (await readdir(join(dir, 'objects', 'partitions', '0000', kind))).map((name) => join(dir, 'objects', 'partitions', '0000', kind, name));
+  }
+
+  it('a flipped byte or a missing object fails the read with COLD_STORE_FAILED, and the next read of other data works', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    await node.create('demo/a');
+    await node.append('demo/a', 'a'.repeat(5_000));
+    await node.seal();
+    await node.create('demo/b');
+    await node.append('demo/b', 'b'.repeat(5_000));
+    await node.seal();
+    const [first, second] = (await objectsOf('segments')).sort();
+    const bytes = await readFile(first as string);
+    bytes[20] = (bytes[20] as number) ^ 1;
+    await writeFile(first as string, bytes);
+    await expect(node.read('demo/a')).rejects.toMatchObject({ code: 'COLD_STORE_FAILED', status: 502 });
+    expect(node.metrics.damage.object.value).toBe(1);
+    expect((await node.read('demo/b')).toString()).toBe('b'.repeat(5_000));
+    bytes[20] = (bytes[20] as number) ^ 1;
+    await writeFile(first as string, bytes);
+    // Errors are not cached.
+    expect((await node.read('demo/a')).toString()).toBe('a'.repeat(5_000));
+    rig = await node.reopen();
+    await rm(second as string);
+    await expect(rig.read('demo/b')).rejects.toMatchObject({ code: 'COLD_STORE_FAILED' });
+    expect((await rig.read('demo/a')).toString()).toBe('a'.repeat(5_000));
+  });
+
+  it('an object altered between upload and commit is never published (I3)', async () => {
+    let tampered = 0;
+    const node = await start({}, { steps: async (name) => {
+      if (name !== 'seal:uploaded' || tampered > 0) return;
+      tampered++;
+      const [path] = await objectsOf('segments');
+      const bytes = await readFile(path as string);
+      bytes[30] = (bytes[30] as number) ^ 4;
+      await writeFile(path as string, bytes);
+    } });
+    await node.create('demo/a');
+    await node.append('demo/a', 'payload '.repeat(100));
+    await node.seal();
+    expect(tampered).toBe(1);
+    const refs = await node.cold.refs(slotOf('demo/a' as StreamKey), (await node.head('demo/a')).incarnation, 0 as Offset, 10);
+    expect(refs.map((ref) => ref.object.attempt)).toEqual([2]);
+    expect((await node.read('demo/a')).toString()).toBe('payload '.repeat(100));
+  });
+
+  it('a damaged hot value parks its stream; the others are sealed on time (R123)', async () => {
+    const node = await start();
+    await node.create('demo/bad');
+    await node.append('demo/bad', 'x'.repeat(1_000));
+    await node.create('demo/good');
+    await node.append('demo/good', 'y'.repeat(1_000));
+    const slot = slotOf('demo/bad' as StreamKey);
+    const { incarnation } = await node.head('demo/bad');
+    const key = dataRow.key(slot, incarnation, 1_000 as Offset);
+    const value = Buffer.from((await node.hot.get(key)) as Buffer);
+    value[value.length - 1] = 0;
+    await node.core.stageOps([{ type: 'put', key, value }]);
+    await expect(node.seal('', 1_500)).rejects.toThrow();
+    expect((await node.head('demo/good')).sealed).toBe(1_000);
+    expect((await node.head('demo/bad')).sealed).toBe(0);
+    expect(node.cold.reasons().join()).toContain('cannot be sealed');
+    expect(node.metrics.damage.hot.value).toBeGreaterThan(0);
+    expect(await node.cold.jobs()).toMatchObject({ parked: [{ incarnation: String(incarnation) }] });
+  });
+});
+
+describe('space', () => {
+  it('retention gives references and hot values back once the log holds the boundary', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    await node.create('demo/a');
+    const piece = randomBytes(200_000);
+    for (let n = 0; n < 8; n++) {
+      await node.append('demo/a', piece);
+      await node.seal();
+    }
+    await node.append('demo/a', piece);
+    await node.snapshot('demo/a', 1_000_000, Buffer.from('covers the first five'));
+    await node.log.retain('demo/a' as StreamKey, null, 900_000 as Offset);
+    await node.seal();
+    const { incarnation } = await node.head('demo/a');
+    const refs = await node.cold.refs(slotOf('demo/a' as StreamKey), incarnation, 0 as Offset, 100);
+    expect(refs[0]?.start).toBe(800_000);
+    const { rows, counted } = await useCounts(node);
+    const snapshotObject = (await node.head('demo/a')).snapshot?.cold?.ref.object;
+    if (snapshotObject !== undefined) counted.set(objectKey(snapshotObject), (counted.get(objectKey(snapshotObject)) ?? 0) + 1);
+    expect(rows).toEqual(counted);
+    expect([...rows.values()].filter((refs_) => refs_ === 0)).toHaveLength(4);
+    const all = Buffer.concat(Array.from({ length: 9 }, () => piece)).subarray(900_000);
+    expect((await node.read('demo/a', 123_456)).equals(all)).toBe(true);
+  });
+
+  it('a superseded snapshot keeps its object until the log holds the newer one, then counts as garbage (R032)', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    const [first, second] = [Buffer.alloc(1_100_000, 'first '), Buffer.alloc(1_100_000, 'second ')];
+    await node.create('demo/a');
+    await node.append('demo/a', 'x'.repeat(100));
+    await node.snapshot('demo/a', 10, first);
+    await node.seal();
+    const old = (await node.head('demo/a')).snapshot?.cold?.ref.object;
+    expect(old?.kind).toBe('snapshot');
+    await until(async () => (await node.head('demo/a')).snapshot?.hot === null);
+    expect(await readdir(join(dir, 'staging'))).toEqual([]);
+    expect((await node.readSnapshot('demo/a', 10)).equals(first)).toBe(true);
+    await node.snapshot('demo/a', 50, second);
+    const use = async (): Promise<number | undefined> => {
+      const value = await node.hot.get(objectRow.key(old as NonNullable<typeof old>));
+      return value === undefined ? undefined : objectRow.decode(value).refs;
+    };
+    expect(await use()).toBe(1);
+    await node.seal();
+    expect(await use()).toBe(0);
+    expect((await node.readSnapshot('demo/a', 50)).equals(second)).toBe(true);
+    for await (const page of node.hot.scan(snapshotRow.range(slotOf('demo/a' as StreamKey), (await node.head('demo/a')).incarnation))) {
+      for (const { value } of page) expect(snapshotRow.decode(value).cold).toBeNull();
+    }
+  });
+
+  it('sealed copies stay hot for their time, and go earlier, oldest first, when room is short', async () => {
+    let free = Infinity;
+    const node = await start({ hotKeepMs: 3_600_000, hotBytesMax: 2_500 }, { freeBytes: () => free });
+    for (const name of ['a', 'b', 'c']) {
+      await node.create(`demo/${name}`);
+      await node.append(`demo/${name}`, name.repeat(1_000));
+      await node.seal();
+      if (name === 'b') expect((await node.head('demo/a')).hotStart).toBe(0);
+    }
+    expect(node.cold.hotBytes).toBe(3_000);
+    await until(async () => (await node.head('demo/a')).hotStart === 1_000);
+    expect((await node.head('demo/c')).hotStart).toBe(0);
+    expect(node.cold.hotBytes).toBe(2_000);
+    // A restart counts the same bytes, and takes nothing twice (R111).
+    rig = await node.reopen(node.config, { freeBytes: () => free });
+    expect(rig.cold.hotBytes).toBe(2_000);
+    expect((await rig.head('demo/a')).retained).toBe(0);
+    free = -1;
+    await until(async () => (await rig?.head('demo/c'))?.hotStart === 1_000);
+    for (const name of ['a', 'b', 'c']) expect((await rig.read(`demo/${name}`)).toString()).toBe(name.repeat(1_000));
+  });
+
+  it('a read under way finishes with exact bytes while its hot copies are evicted (R109)', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    await node.create('demo/a');
+    const bytes = randomBytes(6_000_000);
+    for (let at = 0; at < bytes.length; at += 500_000) await node.append('demo/a', bytes.subarray(at, at + 500_000));
+    const window = await node.log.read({ key: 'demo/a' as StreamKey, precondition: null, from: 0 as Offset, maxBytes: 8_000_000, cut: 'bytes' });
+    const pieces: Buffer[] = [];
+    let sealed = false;
+    for await (const piece of window.body()) {
+      pieces.push(Buffer.from(piece));
+      if (!sealed) await node.seal();
+      sealed = true;
+    }
+    expect((await node.head('demo/a')).hotStart).toBe(bytes.length);
+    expect(Buffer.concat(pieces).equals(bytes)).toBe(true);
+  });
+
+  it('a purge reaches the log of every partition, also over a crash while the store was away', async () => {
+    const node = await start({ partitions: 2 });
+    await node.create('lost/a');
+    node.objects.down = true;
+    const purging = node.log.purge('lost').catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await node.kill();
+    void purging;
+    rig = await Rig.open(dir, { partitions: 2 });
+    await rig.create('gone/a');
+    await rig.append('gone/a', 'x');
+    await rig.seal();
+    await rig.log.purge('gone');
+    await rig.seal();
+    for (const partition of [0, 1]) {
+      const purges: string[] = [];
+      for await (const { record } of readLog({ store: rig.objects, partition, after: { session: 0, seq: 0 }, until: 2, live: true })) {
+        for (const delta of record.deltas) if (delta.kind === 'purge') purges.push(delta.bucket);
+      }
+      expect(purges).toEqual(['lost', 'gone']);
+    }
   });
 });

@@ -8,7 +8,8 @@ import { parseContentType } from '../../../shared/protocol/content-type.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import type { AppendOutcome, AppendRequest } from '../log/types.js';
 import type { Bodies, BodyLimit } from './body.js';
-import { declaredBytes, tooLarge } from './body.js';
+import { declaredBytes, tooLarge, unreadBytes } from './body.js';
+import { answer } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { closesStream, preconditionOf, producerOf, seqOf } from './request-headers.js';
 import type { Route } from './routes.js';
@@ -30,6 +31,15 @@ export async function append(exchange: Exchange, route: Route, bodies: Bodies, l
   const key = route.key!;
   const refusal = deps.log.refusingWrites(key);
   if (refusal !== null) throw refusal;
+  const early = producer !== null && precondition !== null && (req.headers.expect !== undefined || (declared ?? 0) >= EARLY_ANSWER_BYTES)
+    ? await deps.log.answerEarly({ key, dialect: route.dialect, precondition, contentType, producer, seq, close })
+    : null;
+  if (early !== null) {
+    const request = { key, dialect: route.dialect, precondition, contentType, producer, seq, close, body: NO_BODY };
+    if (route.dialect === 'bucketed') answerBucketed(exchange, request, early);
+    else answerBase(exchange, request, early);
+    return;
+  }
   try {
     const body = declared === 0 ? NO_BODY : await bodies.readWhole(exchange, limit);
     if (close && body.length > 0 && typeText !== undefined) contentType = parseContentType(typeText);
@@ -43,6 +53,8 @@ export async function append(exchange: Exchange, route: Route, bodies: Bodies, l
 }
 
 const NO_BODY = Buffer.alloc(0);
+/** Declared length from which a repeat is answered without reading its body. */
+const EARLY_ANSWER_BYTES = 65_536;
 
 /** 200 for a keyed write that brought bytes, else 204 (APP-01, PROD-04, CLO-12). */
 function statusOf(request: AppendRequest, outcome: AppendOutcome): number {
@@ -76,7 +88,8 @@ function answerBase(exchange: Exchange, request: AppendRequest, outcome: AppendO
 /** A 200 states that it has no body; a 204 cannot have one. */
 function finish(exchange: Exchange, status: number, headers: string[]): void {
   if (status === 200) headers.push('Content-Length', '0');
-  exchange.empty(status, headers);
+  if (unreadBytes(exchange.req) > 0) answer(exchange, status, headers, null);
+  else exchange.empty(status, headers);
 }
 
 /** Epoch and highest accepted seq; with a replaced epoch where that one ended (PROD-12, PROD-23). */

@@ -15,10 +15,25 @@ import { namesParameter } from './query.js';
 import { preconditionOf } from './request-headers.js';
 import type { Route } from './routes.js';
 
+/** Most snapshots that may overtake one answer before it gives up. */
+const SUPERSEDED_MAX = 10;
+
 export async function getBootstrap(exchange: Exchange, route: Route): Promise<void> {
   exchange.routeClass = 'bootstrap';
   if (namesParameter(route.query, 'live')) throw new FirnError('INVALID_QUERY', { detail: 'a bootstrap is no live read' });
-  const read = await exchange.deps.log.bootstrap(route.key!, preconditionOf(exchange.req.headers));
+  for (let attempt = 0; ; attempt++) {
+    try {
+      await answer(exchange, await exchange.deps.log.bootstrap(route.key!, preconditionOf(exchange.req.headers)));
+      return;
+    } catch (error) {
+      // A newer snapshot took the place of the one that was just found: the next look finds that (BOOT-26).
+      const superseded = error instanceof FirnError && error.code === 'SNAPSHOT_NOT_FOUND' && !exchange.res.headersSent;
+      if (!superseded || attempt >= SUPERSEDED_MAX) throw error;
+    }
+  }
+}
+
+async function answer(exchange: Exchange, read: BootstrapRead): Promise<void> {
   const boundary = newBoundary(randomBytes);
   const headers = [
     'Content-Type', multipartType(boundary), 'Stream-Snapshot-Offset', read.snapshot === null ? '-1' : formatOffset(read.snapshot.snapshot.offset),

@@ -55,19 +55,21 @@ function logFailure(exchange: Exchange, thrown: unknown): void {
   exchange.deps.logger.error({ event: 'request-failed', err: thrown, route: exchange.routeClass, method: exchange.req.method }, 'a request failed');
 }
 
-/** Answers while a body may still be under way. */
-function answer(exchange: Exchange, status: number, headers: string[], body: Buffer): void {
+/** Answers while a body may still be under way. `body` null: the status has none. */
+export function answer(exchange: Exchange, status: number, headers: string[], body: Buffer | null): void {
   const { req, res } = exchange;
   const unread = unreadBytes(req);
   const asked = req.headers.expect !== undefined;
   const stalled = status === ERRORS.BODY_TOO_SLOW.status;
   if (unread === 0 || (unread <= DRAIN_KEEP_ALIVE_BYTES && !asked && !stalled)) {
-    exchange.whole(status, headers, body);
+    if (body === null) exchange.empty(status, headers);
+    else exchange.whole(status, headers, body);
     return;
   }
-  headers.push('Connection', 'close', 'Content-Length', String(body.length));
+  headers.push('Connection', 'close');
+  if (body !== null) headers.push('Content-Length', String(body.length));
   exchange.head(status, headers);
-  if (exchange.isHead) res.flushHeaders();
+  if (exchange.isHead || body === null) res.flushHeaders();
   else res.write(body);
   linger(exchange, asked || stalled ? LINGER_IDLE_MS : LINGER_MS);
 }

@@ -214,7 +214,7 @@ export class Channel {
     const { record } = this.#handle;
     // Whoever ended the stream has ended this reader as well.
     if (record === null) return true;
-    if (advance(reader.position, rest.length) !== record.tail || record.closed) return false;
+    if (advance(reader.position, rest.length) !== record.tail || record.closed || reader.leaving) return false;
     if (!reader.greeted) reader.write(this.#control(reader, { end: reader.position, upToDate: rest.length === 0, closed: false }), this.#options.now());
     reader.state = 'waiting';
     this.#waiting.add(reader);

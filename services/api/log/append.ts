@@ -40,6 +40,31 @@ export async function append(ctx: LogContext, request: AppendRequest): Promise<A
   });
 }
 
+/**
+ * What the producer's record alone settles, before a body is read: a repeat, or a refusal of its key. null: the body is needed. Only for a claim
+ * that names the incarnation (ursula-facts section 5).
+ */
+export async function answerEarly(ctx: LogContext, request: Omit<AppendRequest, 'body'>): Promise<AppendOutcome | null> {
+  const { producer, precondition } = request;
+  if (producer === null || precondition === null) return null;
+  return ctx.core.using(request.key, async (slot) => {
+    // Forgotten producers and closed streams have more rules: those writes are judged with their body.
+    const seen = pendingOf(ctx, slot);
+    if (seen === null || seen.closed) return null;
+    const known = await ctx.core.producer(slot, seen.incarnation, producer.id);
+    const record = pendingOf(ctx, slot);
+    if (known === null || record === null || record.closed || record.incarnation !== precondition || known.lastAtMs + PRODUCER_FORGET_MS < ctx.now()) return null;
+    const verdict = judgeProducer({ record: slot.producers?.get(producer.id) ?? known, floor: record.producerFloor, claim: producer, tokened: true });
+    if (verdict.kind === 'apply') return null;
+    await ctx.core.settled(slot);
+    if (verdict.kind === 'duplicate') return repeat(ctx, slot, record, { ...request, body: EMPTY_BODY }, known, verdict.newest).outcome;
+    if (verdict.error.code === 'PRODUCER_KEY_CONFLICT') throw withToken(verdict.error, record);
+    return null;
+  });
+}
+
+const EMPTY_BODY = Buffer.alloc(0);
+
 async function decide(ctx: LogContext, slot: Slot, request: AppendRequest): Promise<Decision> {
   const { producer } = request;
   let roomMade = false;
@@ -102,6 +127,7 @@ function apply(ctx: LogContext, slot: Slot, record: StreamRecord, request: Appen
     ...(producerAfter === null ? {} : { producer: { id: producer!.id, record: producerAfter } }),
   });
   ctx.metrics.appends.add();
+  ctx.metrics.appendBytes.add(payload.length);
   return {
     done,
     outcome: {

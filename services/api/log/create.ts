@@ -74,6 +74,10 @@ async function add(ctx: LogContext, slot: Slot, incarnation: Incarnation, reques
   };
   slot.touchedAtMs = now;
   await ctx.core.stage({ slot, next, ops: expiryOps(slot, next, now), ...(payload.length > 0 ? { append: { payload, atMs: now } } : {}) });
+  if (payload.length > 0) {
+    ctx.metrics.appends.add();
+    ctx.metrics.appendBytes.add(payload.length);
+  }
   return { created: true, record: next };
 }
 

@@ -1,6 +1,7 @@
 /**
  * Limits of the log, each with its unit and its relation to the others (I11).
  */
+import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 
 /** One synced batch takes at most this many bytes of payload, or one larger request alone (design section 5). */
 export const BATCH_BYTES_MAX = 4 * 1024 * 1024;
@@ -19,8 +20,6 @@ export const PRODUCER_FORGET_MS = 7 * 86_400_000;
 export const TOUCH_SHARE = 1 / 4;
 /** Snapshot bodies below this live in RocksDB, larger ones in a staging file until they are offloaded. */
 export const SNAPSHOT_INLINE_MAX = 1024 * 1024;
-/** One row of an inline snapshot body. */
-export const BODY_ROW_BYTES = 256 * 1024;
 /** Superseded snapshots whose digest is remembered for repeats (SNAP-30). */
 export const SNAPSHOTS_REMEMBERED = 16;
 /** Expired streams removed in one sweep of a partition. */
@@ -29,4 +28,4 @@ export const EXPIRY_SWEEP_MAX = 256;
 export const REOPEN_RETRY_MS = 500;
 
 if (SNAPSHOT_INLINE_MAX > BATCH_BYTES_MAX) throw new Error('an inline snapshot must fit into one batch');
-if (BODY_ROW_BYTES > SNAPSHOT_INLINE_MAX) throw new Error('a body row is a part of an inline snapshot');
+if (BODY_CHUNK_MAX > SNAPSHOT_INLINE_MAX) throw new Error('a body row is a part of an inline snapshot');

@@ -4,7 +4,7 @@
  * Owns: the wiring of the operations in this folder. Promises: see `StreamLog`.
  */
 import type { StreamKey } from '../../../shared/protocol/types.js';
-import { append } from './append.js';
+import { answerEarly, append } from './append.js';
 import { bootstrap } from './bootstrap.js';
 import { checkWritable, type LogContext } from './context.js';
 import { create } from './create.js';
@@ -41,6 +41,10 @@ export class Log implements StreamLog {
 
   append(request: AppendRequest): Promise<AppendOutcome> {
     return this.#guarded(request.key, append(this.#ctx, request));
+  }
+
+  answerEarly(request: Omit<AppendRequest, 'body'>): Promise<AppendOutcome | null> {
+    return this.#guarded(request.key, answerEarly(this.#ctx, request));
   }
 
   delete(key: StreamKey, precondition: Precondition): Promise<Incarnation> {

@@ -9,10 +9,11 @@ import { formatOffset } from '../../../shared/protocol/offsets.js';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { crc32c } from '../../../shared/storage/crc.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 import { bodyRow, snapshotRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import { checkIncarnation, checkWritable, durableOf, missing, pendingOf, refusal, renewByRead, type LogContext } from './context.js';
-import { BODY_ROW_BYTES, SNAPSHOT_INLINE_MAX, SNAPSHOTS_REMEMBERED } from './limits.js';
+import { SNAPSHOT_INLINE_MAX, SNAPSHOTS_REMEMBERED } from './limits.js';
 import { checkBoundary } from './retention.js';
 import type { Slot } from './slot.js';
 import type { StagingFile } from './staging-files.js';
@@ -129,9 +130,9 @@ async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: 
 
 function bodyOps(slot: Slot, record: StreamRecord, snapshot: SnapshotRecord, body: Buffer): HotOp[] {
   const ops: HotOp[] = [];
-  for (let n = 0; n * BODY_ROW_BYTES < body.length; n++) {
+  for (let n = 0; n * BODY_CHUNK_MAX < body.length; n++) {
     const key = bodyRow.key(slot.slot, record.incarnation, snapshot.offset, n);
-    ops.push({ type: 'put', key, value: body.subarray(n * BODY_ROW_BYTES, (n + 1) * BODY_ROW_BYTES) });
+    ops.push({ type: 'put', key, value: body.subarray(n * BODY_CHUNK_MAX, (n + 1) * BODY_CHUNK_MAX) });
   }
   return ops;
 }
@@ -139,7 +140,7 @@ function bodyOps(slot: Slot, record: StreamRecord, snapshot: SnapshotRecord, bod
 /** A superseded snapshot: its digest is remembered for repeats, its hot body goes, the oldest memory goes (SNAP-21, SNAP-22, SNAP-30). */
 async function supersedeOps(ctx: LogContext, slot: Slot, record: StreamRecord, old: SnapshotRecord): Promise<HotOp[]> {
   const ops: HotOp[] = [{ type: 'put', key: snapshotRow.key(slot.slot, record.incarnation, old.offset), value: snapshotRow.encode({ ...old, hot: null }) }];
-  for (let n = 0; n * BODY_ROW_BYTES < old.bytes && old.hot?.at === 'inline'; n++) {
+  for (let n = 0; n * BODY_CHUNK_MAX < old.bytes && old.hot?.at === 'inline'; n++) {
     ops.push({ type: 'del', key: bodyRow.key(slot.slot, record.incarnation, old.offset, n) });
   }
   const remembered: Buffer[] = [];
@@ -190,6 +191,9 @@ async function* snapshotBytes(ctx: LogContext, key: StreamKey, record: StreamRec
       const moved = now?.incarnation === record.incarnation && now.snapshot?.offset === snapshot.offset && now.snapshot.cold !== null && source.hot !== null;
       if (attempt > 0 || !moved) {
         if (error instanceof FirnError) throw error;
+        // Superseded, or gone with its stream, between the look at the state and the read of the body: no damage (SNAP-22).
+        if (now?.incarnation !== record.incarnation) throw new FirnError(now === null ? 'STREAM_NOT_FOUND' : 'SNAPSHOT_NOT_FOUND', { cause: error });
+        if (now.snapshot?.offset !== snapshot.offset) throw refusal(now, 'SNAPSHOT_NOT_FOUND');
         ctx.metrics.damage.hot.add();
         ctx.logger.error({ err: error, event: 'damage', tier: 'hot', stream: key }, 'a snapshot could not be read');
         throw new FirnError('INTERNAL', { cause: error });
@@ -213,7 +217,7 @@ async function* copyOf(ctx: LogContext, key: StreamKey, record: StreamRecord, sn
 /** The whole body of a small snapshot, checked. */
 async function inlineBody(ctx: LogContext, key: StreamKey, record: StreamRecord, snapshot: SnapshotRecord): Promise<Buffer> {
   const slot = ctx.core.slotOf(key);
-  const keys = Array.from({ length: Math.ceil(snapshot.bytes / BODY_ROW_BYTES) }, (_, n) => bodyRow.key(slot, record.incarnation, snapshot.offset, n));
+  const keys = Array.from({ length: Math.ceil(snapshot.bytes / BODY_CHUNK_MAX) }, (_, n) => bodyRow.key(slot, record.incarnation, snapshot.offset, n));
   const rows = await ctx.core.store.getMany(keys);
   const body = Buffer.concat(rows.map((row, n) => {
     if (row === undefined) throw new Error(`row ${n} of the snapshot at ${snapshot.offset} of ${key} is missing`);

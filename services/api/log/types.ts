@@ -161,6 +161,8 @@ export interface BootstrapRead {
 export interface StreamLog {
   create(request: CreateRequest): Promise<CreateOutcome>;
   append(request: AppendRequest): Promise<AppendOutcome>;
+  /** The answer to a keyed append that needs no body: a repeat; null: read the body. Throws PRODUCER_KEY_CONFLICT. */
+  answerEarly(request: Omit<AppendRequest, 'body'>): Promise<AppendOutcome | null>;
   /** Returns the deleted incarnation. */
   delete(key: StreamKey, precondition: Precondition): Promise<Incarnation>;
   head(key: StreamKey, precondition: Precondition): Promise<StreamRecord>;
