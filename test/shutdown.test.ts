@@ -15,14 +15,14 @@ describe('SIGTERM', () => {
 
   it('R083 ends live reads at an offset that resumes, answers or leaves out each POST, and exits with 0 in time', { timeout: 90_000 }, async () => {
     await node.start();
-    const live = new Stream(node.http, '/end/live');
+    const live = new Stream(node.http, '/ending/live');
     await live.create({ type: TEXT, body: 'before' });
     const events = await Promise.all(Array.from({ length: 60 }, () => live.sse('-1')));
     for (const sse of events) await sse.through();
     const polls = Array.from({ length: 60 }, () => live.poll('now', { timeout_ms: 60_000 }).catch(() => null));
     const idle = await Promise.all(Array.from({ length: 150 }, () => RawConnection.open(node.url)));
     for (const connection of idle.slice(0, 75)) connection.write(`HEAD ${live.path} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    const writers = Array.from({ length: 20 }, (_, i) => new Stream(node.http, `/end/w${i}`));
+    const writers = Array.from({ length: 20 }, (_, i) => new Stream(node.http, `/ending/w${i}`));
     for (const writer of writers) await writer.create({ type: OCTETS });
     const acknowledged = new Map<Stream, number>();
     let running = true;
@@ -61,7 +61,7 @@ describe('SIGTERM', () => {
     const busy = new FirnNode({ FIRN_SEAL_AGE_MS: '50', FIRN_HOT_KEEP_MS: '0' });
     try {
       await busy.start();
-      const s = new Stream(busy.http, '/end/busy');
+      const s = new Stream(busy.http, '/ending/busy');
       await s.create({ type: OCTETS });
       let text = '';
       for (let round = 0; round < 6; round += 1) {

@@ -5,12 +5,14 @@
  * acknowledged write is visible; closing lets what is in flight become durable first.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../../shared/config/index.js';
 import type { Logger, Metrics } from '../../shared/observability/index.js';
 import { readIdentity, rowsOfStore } from './cold/directory.js';
 import { openNoCold } from './cold/none.js';
+import { StartRefused } from './cold/start-refused.js';
 import { openColdTier } from './cold/tier.js';
 import type { ColdTier } from './cold/types.js';
 import { verifyStore, type VerifyReport } from './cold/verify.js';
@@ -50,11 +52,16 @@ export interface Engine {
 
 export async function openEngine(config: Config, deps: EngineDeps): Promise<Engine> {
   await mkdir(config.dataDir, { recursive: true });
-  const store = await openDurableStore({ dir: join(config.dataDir, 'hot'), ackedFile: join(config.dataDir, 'acked'), logger: deps.logger });
+  const dir = join(config.dataDir, 'hot');
+  const ackedFile = join(config.dataDir, 'acked');
+  const fresh = !existsSync(dir);
+  const store = await openDurableStore({ dir, ackedFile, logger: deps.logger });
   try {
     return await build(config, deps, store);
   } catch (error) {
     await store.close();
+    // The `firn restore` that the refusal names wants a directory without a hot tier: an empty one made just now goes again.
+    if (fresh && error instanceof StartRefused) for (const path of [dir, ackedFile]) await rm(path, { recursive: true, force: true });
     throw error;
   }
 }

@@ -55,7 +55,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
     });
     const app = createClientApp({ log: engine.log, config, logger, metrics, now, random });
     metrics.bind({ bodiesInFlightBytes: () => app.bodies.heldBytes });
-    const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => engine.core.liveReaders(key) }), token: config.adminToken, logger });
+    const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => app.live.readersOf(key) }), token: config.adminToken, logger });
     listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger }));
     listeners.push(await listen({ host: config.host, port: config.port, handler: app.koa.callback(), logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close() }));
   } catch (error) {

@@ -13,7 +13,7 @@ import { Lives } from './lives.js';
 import { NumberedStream } from './log-writers.js';
 
 const ROUNDS = Number(process.env['FIRN_CRASH_ROUNDS'] ?? 20);
-const RUN_MS_MAX = 900;
+const RUN_MS_MAX = 600;
 
 const node = ownNode({ FIRN_SEAL_BYTES: '262144', FIRN_SEAL_AGE_MS: '150', FIRN_LOG: 'warn' });
 

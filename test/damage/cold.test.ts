@@ -57,7 +57,7 @@ describe('data objects', () => {
     await node.start();
     expect(await outcomes()).toEqual(['exact', 'exact', 'exact']);
     const run = await firn(['verify', '--deep'], settingsFor(node));
-    expect([run.code, run.stdout + run.stderr]).toEqual([0, expect.anything()]);
+    expect([run.code, run.code === 0 ? '' : run.stdout + run.stderr]).toEqual([0, '']);
   });
 
   it('one byte flipped: the range is an error while it is so, and whole again after the repair', async () => {
@@ -140,7 +140,7 @@ describe('log records', () => {
 
   it('without damage a restore goes through', async () => {
     const run = await restoreElsewhere();
-    expect([run.code, run.stderr]).toEqual([0, expect.anything()]);
+    expect([run.code, run.code === 0 ? '' : run.stderr]).toEqual([0, '']);
   });
 
   it('one byte flipped in each: the node serves what it has or refuses, verify finds it, a restore refuses', async () => {

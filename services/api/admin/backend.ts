@@ -111,11 +111,16 @@ export class NodeBackend implements AdminBackend {
   }
 
   compact(): Promise<object> {
-    return Promise.reject(new FirnError('UNSUPPORTED', { detail: 'this version does not compact' }));
+    return Promise.reject(this.#lacks('this version does not compact'));
   }
 
   collect(): Promise<object> {
-    return Promise.reject(new FirnError('UNSUPPORTED', { detail: 'this version does not collect' }));
+    return Promise.reject(this.#lacks('this version does not collect'));
+  }
+
+  /** Without a cold tier there is nothing to do it on; with one this version cannot yet. */
+  #lacks(detail: string): FirnError {
+    return this.#engine.cold.session(0) === null ? new FirnError('NO_COLD_STORE') : new FirnError('UNSUPPORTED', { detail });
   }
 
   jobs(): Promise<object> {

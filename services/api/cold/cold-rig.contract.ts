@@ -11,6 +11,8 @@ import { createMetrics, type Metrics } from '../../../shared/observability/metri
 import { FsObjectStore } from '../../../shared/storage/fs-store.js';
 import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import { objectKey } from '../../../shared/storage/records/object-id.js';
+import { objectRow, refRow } from '../hot/keys/index.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import type { DurableStore } from '../hot/durable.js';
 import { createHotReader } from '../hot/hot-reader.js';
@@ -301,5 +303,27 @@ export class Rig {
 
   seal(prefix = '', timeoutMs = 20_000): ReturnType<ObjectColdTier['sealNow']> {
     return this.cold.sealNow(prefix, AbortSignal.timeout(timeoutMs));
+  }
+}
+
+/** References per object, as their rows say and as a count of the references gives. */
+export async function useCounts(of: Rig): Promise<{ rows: Map<string, number>; counted: Map<string, number> }> {
+  const rows = new Map<string, number>();
+  const counted = new Map<string, number>();
+  for (let partition = 0; partition < of.cold.partitions.length; partition++) {
+    for await (const page of of.hot.scan(objectRow.range(partition))) for (const { key, value } of page) rows.set(objectKey(objectRow.decodeKey(key)), objectRow.decode(value).refs);
+  }
+  for (const key of rows.keys()) counted.set(key, 0);
+  const count = (key: string): void => void counted.set(key, (counted.get(key) ?? 0) + 1);
+  for await (const page of of.hot.scan(refRow.slots())) for (const { value } of page) count(objectKey(refRow.decode(value).object));
+  return { rows, counted };
+}
+
+/** Waits until a check holds; fails after `ms`. */
+export async function until(check: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
+  const end = Date.now() + ms;
+  while (!(await check())) {
+    if (Date.now() > end) throw new Error('not in time');
+    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -1,6 +1,11 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createLogger } from '../../../shared/observability/logger.js';
+import type { StreamKey } from '../../../shared/protocol/types.js';
+import { slotOf } from '../../../shared/storage/slots.js';
+import { openDurableStore } from '../hot/durable-store.js';
+import { streamRow } from '../hot/keys/index.js';
 import { Killed, Rig } from './cold-rig.contract.js';
 import type { StepName, Steps } from './steps.js';
 import { verifyStore } from './verify.js';
@@ -86,5 +91,44 @@ describe('a node killed at any step of claim, seal, offload and eviction', () =>
     const report = await verifyStore({ store: rig.hot, objects: rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(20_000) });
     expect(report.findings).toEqual([]);
     for (const key of report.unknownObjects) expect(key).toMatch(/^partitions\/0000\/(segments|snapshots)\//);
+  });
+});
+
+describe('a log record that cannot be applied', () => {
+  it('stops the seals of its partition and nothing else; once the row is whole again a restart goes on (R007, I9)', async () => {
+    rig = await Rig.open(dir, {}, { steps: killAt('log:put', 1) });
+    for (const key of ['demo/a', 'demo/b']) {
+      await rig.create(key);
+      await rig.append(key, key);
+    }
+    await Promise.race([rig.seal().catch(() => undefined), rig.died]);
+    await rig.kill();
+    const logger = createLogger('silent');
+    const swap = async (value: Buffer | null): Promise<Buffer> => {
+      const store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger });
+      const key = streamRow.key(slotOf('demo/a' as StreamKey), 'demo/a' as StreamKey);
+      const before = (await store.get(key)) as Buffer;
+      if (value !== null) await store.commit([{ type: 'put', key, value }]);
+      await store.close();
+      return before;
+    };
+    const whole = await swap(null);
+    await swap(Buffer.from('not a stream record'));
+    rig = await Rig.open(dir);
+    expect(rig.cold.reasons().join()).toContain('cannot be applied');
+    expect((await rig.read('demo/b')).toString()).toBe('demo/b');
+    await rig.append('demo/b', ' goes on');
+    await expect(rig.read('demo/a')).rejects.toThrow();
+    await expect(rig.seal()).rejects.toThrow(/cannot be applied/);
+    const records = rig.objects.puts.filter((key) => key.includes('/log/'));
+    expect(records.every((key) => !key.includes('/000002/'))).toBe(true);
+    await rig.close();
+    await swap(whole);
+    rig = await Rig.open(dir);
+    expect(rig.cold.reasons()).toEqual([]);
+    await rig.seal();
+    expect((await rig.read('demo/a')).toString()).toBe('demo/a');
+    expect((await rig.read('demo/b')).toString()).toBe('demo/b goes on');
+    expect((await rig.head('demo/a')).sealed).toBe(6);
   });
 });

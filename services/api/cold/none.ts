@@ -73,6 +73,8 @@ function noColdStore(): FirnError {
 }
 
 class NoCold implements ColdTier {
+  readonly hotBytes = null;
+
   constructor(private readonly issuers: readonly TokenIssuer[], private readonly space: SpaceKeeper, private readonly now: () => number) {}
 
   read(): AsyncIterable<Buffer> {

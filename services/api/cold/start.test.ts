@@ -1,7 +1,7 @@
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Rig } from './cold-rig.contract.js';
+import { Rig, until } from './cold-rig.contract.js';
 import { StartRefused } from './start-refused.js';
 
 let dir: string;
@@ -15,14 +15,6 @@ afterEach(async () => {
   rig = null;
   await Rig.remove(dir);
 });
-
-async function until(check: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
-  const end = Date.now() + ms;
-  while (!(await check())) {
-    if (Date.now() > end) throw new Error('not in time');
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
 
 async function filled(): Promise<void> {
   rig = await Rig.open(dir);

@@ -13,7 +13,6 @@ export type StepName =
   | 'offload:uploaded' | 'offload:checked'
   | 'log:put'
   | 'apply:slice' | 'apply:done'
-  | 'evict:slice'
-  | 'checkpoint:put';
+  | 'evict:slice';
 
 export const noSteps: Steps = () => undefined;

@@ -33,6 +33,8 @@ import { agree, checkDirectory } from './store-identity.js';
 import { Backoff, pause, Stopped } from './timing.js';
 import type { CheckpointReport, ColdTier, SealReport } from './types.js';
 
+/** Partitions claimed at a time. */
+const CLAIM_TOGETHER = 16;
 /** Streams that cannot be sealed now, as listed for one partition. */
 const PARKED_LISTED_MAX = 100;
 
@@ -142,7 +144,8 @@ export class ObjectColdTier implements ColdTier {
     const rows = rowsOfCore(core);
     const identity = await agree(rows, before === null ? await readIdentity(rows) : before, store, { cold: config.cold, partitions: config.partitions, dir: config.dataDir });
     await this.#load(identity);
-    for (const partition of this.partitions) if (partition.session.state === 'unclaimed') await partition.claim();
+    const unclaimed = this.partitions.filter(({ session }) => session.state === 'unclaimed');
+    for (let at = 0; at < unclaimed.length; at += CLAIM_TOGETHER) await Promise.all(unclaimed.slice(at, at + CLAIM_TOGETHER).map((partition) => partition.claim()));
     this.#away = null;
   }
 

@@ -51,6 +51,8 @@ export interface ColdTier {
   checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]>;
   /** Queued, running and failed jobs, open plans, streams that cannot be sealed now: for `GET /__firn/jobs`. */
   jobs(): Promise<object>;
+  /** Logical bytes held hot: unsealed ones, and sealed ones whose copy was not evicted yet. null: not counted without a cold tier. */
+  readonly hotBytes: number | null;
   /** Reasons for `healthz` (degraded) such as an unreachable store. */
   reasons(): readonly string[];
   /** Stops taking new work and waits for running steps, at most `graceMs`. */

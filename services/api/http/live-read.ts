@@ -8,7 +8,7 @@ import { answerCursor } from '../../../shared/protocol/cursor.js';
 import { JSON_TYPE, NDJSON } from '../../../shared/protocol/content-type.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
-import type { Offset } from '../../../shared/protocol/types.js';
+import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { LiveGate } from '../live/gate.js';
 import { SseHub, type HubTimes } from '../live/hub.js';
@@ -26,6 +26,7 @@ export class LiveReads {
   readonly gate: LiveGate;
   readonly hub: SseHub;
   readonly polls = new LongPolls();
+  readonly #readers = new Map<StreamKey, number>();
   #ending = false;
 
   constructor(deps: HttpDeps, options: { readonly times?: Partial<HubTimes>; readonly readersMax?: number } = {}) {
@@ -34,6 +35,26 @@ export class LiveReads {
       now: deps.now, random: deps.random, cut: deps.metrics.liveReadersCut, times: options.times,
       onFailure: (error) => deps.logger.error({ event: 'live-read-failed', err: error }, 'a live read failed'),
     });
+  }
+
+  /** Live readers connected to a stream now. */
+  readersOf(key: StreamKey): number {
+    return this.#readers.get(key) ?? 0;
+  }
+
+  /** Takes a reader in. Returns what lets it go again. Throws LIVE_READ_BACKPRESSURE. */
+  #enter(exchange: Exchange, kind: 'long-poll' | 'sse', key: StreamKey): () => void {
+    const gauge = exchange.deps.metrics.liveReaders[kind];
+    this.gate.enter();
+    gauge.add(1);
+    this.#readers.set(key, this.readersOf(key) + 1);
+    return () => {
+      this.gate.leave();
+      gauge.add(-1);
+      const left = this.readersOf(key) - 1;
+      if (left === 0) this.#readers.delete(key);
+      else this.#readers.set(key, left);
+    };
   }
 
   /** Ends all of them, with what tells the client where to go on. */
@@ -50,13 +71,7 @@ export class LiveReads {
   async open(exchange: Exchange, route: Route, query: ReadQuery, precondition: Precondition): Promise<void> {
     const kind = query.live!;
     exchange.routeClass = kind;
-    const readers = exchange.deps.metrics.liveReaders[kind];
-    this.gate.enter();
-    readers.add(1);
-    const leave = (): void => {
-      this.gate.leave();
-      readers.add(-1);
-    };
+    const leave = this.#enter(exchange, kind, route.key!);
     let handle: LiveHandle | null = null;
     try {
       const opened = await exchange.deps.log.openLive(route.key!, precondition, query.offset!, cutOf(route.dialect));

@@ -117,7 +117,8 @@ function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
 
 function refuseConnection(socket: Socket): void {
   socket.on('error', () => socket.destroy());
-  socket.end(rawAnswer(new FirnError('LIVE_READ_BACKPRESSURE'), statusText(503)), () => socket.destroy());
+  // A code that proves to a writer that nothing was applied (ursula-facts section 5).
+  socket.end(rawAnswer(new FirnError('INGRESS_BODY_BYTES_LIMIT_REACHED'), statusText(503)), () => socket.destroy());
 }
 
 function statusText(status: number): string {

@@ -2,7 +2,8 @@
  * How bytes of a stream become SSE data events (requirements sections 9 and 10).
  *
  * Owns: the choice of the form, and where an event may end. Promises: no text event splits a character (SSE-21); an array holds whole
- * messages; what is not sent yet begins exactly where the event ended (SSE-06).
+ * messages; what is not sent yet begins exactly where the event ended (SSE-06). A CR at the tail is sent at once, as nobody knows what
+ * will follow: should an LF come with a later append, a reader at the tail sees two line breaks. Everywhere else CR LF arrives as one.
  */
 import { isJson, isText } from '../../../shared/protocol/content-type.js';
 import { dataEventBase64, dataEventJsonArray, dataEventText } from '../../../shared/protocol/sse.js';

@@ -7,7 +7,7 @@ import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { checkIncarnation, durableOf, missing, renewByRead, type LogContext } from './context.js';
 import { lastBoundary, nextBoundary } from './cut.js';
 import { rangeBytes } from './range.js';
-import { snapshotRead } from './snapshots.js';
+import { snapshotRead } from './snapshot-read.js';
 import { BOOTSTRAP_BYTES_MAX, type BootstrapRead, type Precondition } from './types.js';
 
 const LF = 0x0a;
@@ -18,12 +18,14 @@ export async function bootstrap(ctx: LogContext, key: StreamKey, precondition: P
     if (record === null) throw missing(ctx, slot);
     checkIncarnation(record, precondition);
     renewByRead(ctx, slot, record);
+    // In the same turn as the look at the state: the body of this snapshot stays (BOOT-26).
+    const snapshot = record.snapshot === null ? null : snapshotRead(ctx, slot, record, record.snapshot);
     const start = record.snapshot?.offset ?? record.retained;
     const end = start < record.hotStart ? start : await endOfParts(ctx, key, record, start);
     const upToDate = end === record.tail;
     return {
       record,
-      snapshot: record.snapshot === null ? null : snapshotRead(ctx, slot, record, record.snapshot),
+      snapshot,
       start,
       end,
       upToDate,

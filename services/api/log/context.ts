@@ -16,6 +16,7 @@ import type { BucketFences } from './bucket-fences.js';
 import type { Core } from './log-core.js';
 import type { Pressure } from './pressure.js';
 import type { Slot } from './slot.js';
+import type { SnapshotPins } from './snapshot-pins.js';
 import type { StagingFiles } from './staging-files.js';
 import type { Precondition } from './types.js';
 
@@ -26,6 +27,7 @@ export interface LogContext {
   readonly fences: BucketFences;
   readonly pressure: Pressure;
   readonly staging: StagingFiles;
+  readonly pins: SnapshotPins;
   readonly snapshotBytesMax: number;
   /** There is a log, so what is published may need to reach it. */
   readonly logged: boolean;

@@ -97,11 +97,6 @@ export class Core implements LogCore {
     return partitionOf(slotOf(key), this.#options.partitions);
   }
 
-  /** Live reads of a stream right now. */
-  liveReaders(key: StreamKey): number {
-    return this.#slots.peek(key)?.liveReaders ?? 0;
-  }
-
   get slotsInMemory(): number {
     return this.#slots.size;
   }

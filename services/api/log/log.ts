@@ -15,7 +15,9 @@ import { list, type ListedStream } from './listing.js';
 import { purge, type PurgeReport } from './purge.js';
 import { head, openLive, read } from './read.js';
 import { retain } from './retention.js';
-import { publishSnapshot, readSnapshot } from './snapshots.js';
+import { SnapshotPins } from './snapshot-pins.js';
+import { readSnapshot } from './snapshot-read.js';
+import { publishSnapshot } from './snapshots.js';
 import type { AppendOutcome, AppendRequest, BootstrapRead, CreateOutcome, CreateRequest, Precondition, PublishOutcome, PublishRequest, ReadRequest, ReadWindow, SnapshotRead, StreamLog } from './types.js';
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
@@ -30,8 +32,8 @@ export class Log implements StreamLog {
   #sweeping: Promise<void> | null = null;
   #stopped = false;
 
-  constructor(ctx: LogContext, partitions: number) {
-    this.#ctx = ctx;
+  constructor(parts: Omit<LogContext, 'pins'>, partitions: number) {
+    this.#ctx = { ...parts, pins: new SnapshotPins(parts.now, parts.logger) };
     this.#partitions = partitions;
   }
 
@@ -113,6 +115,7 @@ export class Log implements StreamLog {
       this.#ctx.logger.info({ event: 'staging-leftover', file: file.name }, 'removing a snapshot body that no stream names');
       await this.#ctx.staging.remove(file.name);
     }
+    this.#ctx.pins.start();
     this.#timer = setInterval(() => this.#tick(), SWEEP_MS);
     this.#timer.unref();
   }
@@ -137,6 +140,7 @@ export class Log implements StreamLog {
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer !== null) clearInterval(this.#timer);
+    this.#ctx.pins.stop();
     await this.#sweeping;
   }
 }

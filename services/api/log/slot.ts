@@ -101,11 +101,6 @@ export class SlotTable {
     return this.#busy.size + this.#idle.size;
   }
 
-  /** The slot if it is in memory. */
-  peek(key: StreamKey): Slot | undefined {
-    return this.#busy.get(key) ?? this.#idle.get(key);
-  }
-
   /** Every slot in memory. */
   *all(): IterableIterator<Slot> {
     yield* this.#busy.values();

@@ -1,23 +1,23 @@
 /**
- * Snapshots: publish and read (requirements section 18). A body is never in memory beyond SNAPSHOT_INLINE_MAX: larger ones go to a staging file
+ * Publishing snapshots (requirements section 18). A body is never in memory beyond SNAPSHOT_INLINE_MAX: larger ones go to a staging file
  * and are visible once file and record are durable.
  */
 import { isJson } from '../../../shared/protocol/content-type.js';
 import { SnapshotDigest } from '../../../shared/protocol/digest.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
-import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
+import type { Offset } from '../../../shared/protocol/types.js';
 import { crc32c } from '../../../shared/storage/crc.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 import { bodyRow, snapshotRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
-import { checkIncarnation, checkWritable, durableOf, missing, pendingOf, refusal, renewByRead, type LogContext } from './context.js';
+import { checkIncarnation, checkWritable, missing, pendingOf, refusal, type LogContext } from './context.js';
 import { SNAPSHOT_INLINE_MAX, SNAPSHOTS_REMEMBERED } from './limits.js';
 import { checkBoundary } from './retention.js';
 import type { Slot } from './slot.js';
 import type { StagingFile } from './staging-files.js';
-import type { Precondition, PublishOutcome, PublishRequest, SnapshotRead } from './types.js';
+import type { PublishOutcome, PublishRequest } from './types.js';
 
 /** A body that was received: in memory or in a file. */
 interface Received {
@@ -123,7 +123,8 @@ async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: 
   if (record.ttl !== null) slot.touchedAtMs = now;
   const next = { ...current, snapshot, touchedAtMs: record.ttl === null ? current.touchedAtMs : now };
   await ctx.core.stage({ slot, next, ops });
-  if (visible?.hot?.at === 'staging') await ctx.staging.remove(visible.hot.file);
+  // A reader that took the old state may still want the old body (BOOT-26): it goes when none is left.
+  if (visible !== null) ctx.pins.retire(record.incarnation, visible.offset, () => removeBody(ctx, slot, record, visible));
   if (received.file !== null && ctx.logged) ctx.cold.noteSnapshot(slot.partition);
   return { record: next, offset, digest: snapshot.digest, kept: true };
 }
@@ -137,92 +138,31 @@ function bodyOps(slot: Slot, record: StreamRecord, snapshot: SnapshotRecord, bod
   return ops;
 }
 
-/** A superseded snapshot: its digest is remembered for repeats, its hot body goes, the oldest memory goes (SNAP-21, SNAP-22, SNAP-30). */
+/** A superseded snapshot: its digest is remembered for repeats, the oldest memory goes (SNAP-21, SNAP-22, SNAP-30); so do bodies that a crash left behind. */
 async function supersedeOps(ctx: LogContext, slot: Slot, record: StreamRecord, old: SnapshotRecord): Promise<HotOp[]> {
   const ops: HotOp[] = [{ type: 'put', key: snapshotRow.key(slot.slot, record.incarnation, old.offset), value: snapshotRow.encode({ ...old, hot: null }) }];
-  for (let n = 0; n * BODY_CHUNK_MAX < old.bytes && old.hot?.at === 'inline'; n++) {
-    ops.push({ type: 'del', key: bodyRow.key(slot.slot, record.incarnation, old.offset, n) });
-  }
   const remembered: Buffer[] = [];
   for await (const page of ctx.core.store.scan({ ...snapshotRow.range(slot.slot, record.incarnation), values: false })) for (const entry of page) remembered.push(entry.key);
   for (const key of remembered.slice(0, Math.max(0, remembered.length + 1 - SNAPSHOTS_REMEMBERED))) ops.push({ type: 'del', key });
+  for await (const page of ctx.core.store.scan({ ...bodyRow.range(slot.slot, record.incarnation), values: false })) {
+    for (const { key } of page) {
+      const { offset } = bodyRow.decodeKey(key);
+      if (offset < old.offset && ctx.pins.isFree(record.incarnation, offset)) ops.push({ type: 'del', key });
+    }
+  }
   return ops;
+}
+
+/** Removes the hot body of a snapshot that is no longer visible. */
+async function removeBody(ctx: LogContext, slot: Slot, record: StreamRecord, old: SnapshotRecord): Promise<void> {
+  if (old.hot?.at === 'staging') await ctx.staging.remove(old.hot.file);
+  if (old.hot?.at !== 'inline') return;
+  const ops: HotOp[] = [];
+  for (let n = 0; n * BODY_CHUNK_MAX < old.bytes; n++) ops.push({ type: 'del', key: bodyRow.key(slot.slot, record.incarnation, old.offset, n) });
+  if (ops.length > 0) await ctx.core.stageOps(ops);
 }
 
 async function supersededAt(ctx: LogContext, slot: Slot, record: StreamRecord, offset: Offset): Promise<SnapshotRecord | null> {
   const value = await ctx.core.store.get(snapshotRow.key(slot.slot, record.incarnation, offset));
   return value === undefined ? null : snapshotRow.decode(value);
-}
-
-export async function readSnapshot(ctx: LogContext, key: StreamKey, precondition: Precondition, offset: Offset): Promise<SnapshotRead> {
-  return ctx.core.using(key, (slot) => {
-    const record = durableOf(ctx, slot);
-    if (record === null) throw missing(ctx, slot);
-    const snapshot = record.snapshot;
-    if (snapshot === null || snapshot.offset !== offset) throw refusal(record, 'SNAPSHOT_NOT_FOUND');
-    checkIncarnation(record, precondition);
-    renewByRead(ctx, slot, record);
-    return snapshotRead(ctx, slot, record, snapshot);
-  });
-}
-
-export function snapshotRead(ctx: LogContext, slot: Slot, record: StreamRecord, snapshot: SnapshotRecord): SnapshotRead {
-  return {
-    record,
-    snapshot,
-    body: (from, length, signal) => snapshotBytes(ctx, slot.key, record, snapshot, from, length, signal),
-  };
-}
-
-/** From the hot copy, else from the cold one; a copy that moved meanwhile is looked for once more. */
-async function* snapshotBytes(ctx: LogContext, key: StreamKey, record: StreamRecord, snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncGenerator<Buffer> {
-  let sent = 0;
-  let source = snapshot;
-  for (let attempt = 0; sent < length; attempt++) {
-    try {
-      for await (const piece of copyOf(ctx, key, record, source, from + sent, length - sent, signal)) {
-        sent += piece.length;
-        yield piece;
-      }
-      if (sent < length) throw new Error(`a snapshot of ${key} ended at ${from + sent} of ${from + length}`);
-    } catch (error) {
-      signal?.throwIfAborted();
-      const now = await ctx.core.using(key, (slot) => slot.durable);
-      const moved = now?.incarnation === record.incarnation && now.snapshot?.offset === snapshot.offset && now.snapshot.cold !== null && source.hot !== null;
-      if (attempt > 0 || !moved) {
-        if (error instanceof FirnError) throw error;
-        // Superseded, or gone with its stream, between the look at the state and the read of the body: no damage (SNAP-22).
-        if (now?.incarnation !== record.incarnation) throw new FirnError(now === null ? 'STREAM_NOT_FOUND' : 'SNAPSHOT_NOT_FOUND', { cause: error });
-        if (now.snapshot?.offset !== snapshot.offset) throw refusal(now, 'SNAPSHOT_NOT_FOUND');
-        ctx.metrics.damage.hot.add();
-        ctx.logger.error({ err: error, event: 'damage', tier: 'hot', stream: key }, 'a snapshot could not be read');
-        throw new FirnError('INTERNAL', { cause: error });
-      }
-      source = { ...now.snapshot!, hot: null };
-    }
-  }
-}
-
-async function* copyOf(ctx: LogContext, key: StreamKey, record: StreamRecord, snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncGenerator<Buffer> {
-  if (snapshot.hot?.at === 'staging') {
-    yield* ctx.staging.read(snapshot.hot.file, from, length, signal);
-  } else if (snapshot.hot?.at === 'inline') {
-    const body = await inlineBody(ctx, key, record, snapshot);
-    if (length > 0) yield body.subarray(from, from + length);
-  } else {
-    yield* ctx.cold.readSnapshot(snapshot, from, length, signal);
-  }
-}
-
-/** The whole body of a small snapshot, checked. */
-async function inlineBody(ctx: LogContext, key: StreamKey, record: StreamRecord, snapshot: SnapshotRecord): Promise<Buffer> {
-  const slot = ctx.core.slotOf(key);
-  const keys = Array.from({ length: Math.ceil(snapshot.bytes / BODY_CHUNK_MAX) }, (_, n) => bodyRow.key(slot, record.incarnation, snapshot.offset, n));
-  const rows = await ctx.core.store.getMany(keys);
-  const body = Buffer.concat(rows.map((row, n) => {
-    if (row === undefined) throw new Error(`row ${n} of the snapshot at ${snapshot.offset} of ${key} is missing`);
-    return row;
-  }));
-  if (body.length !== snapshot.bytes || crc32c(body) !== snapshot.crc) throw new Error(`the snapshot at ${snapshot.offset} of ${key} is damaged`);
-  return body;
 }

@@ -21,7 +21,7 @@ export class TouchKeeper {
   /** Last renewal to assume for a state just read from disk. */
   afterLoad(record: StreamRecord): number {
     if (record.ttl === null || record.touchedAtMs >= this.#startedAtMs) return record.touchedAtMs;
-    return Math.min(record.touchedAtMs + ttlMs(record.ttl) * TOUCH_SHARE, this.#startedAtMs);
+    return Math.min(Math.floor(record.touchedAtMs + ttlMs(record.ttl) * TOUCH_SHARE), this.#startedAtMs);
   }
 
   /** Instant at which the stream ends, Infinity when never. */

@@ -1,0 +1,141 @@
+import { randomBytes } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
+import { slotOf } from '../../../shared/storage/slots.js';
+import { objectKey } from '../../../shared/storage/records/object-id.js';
+import { objectRow, snapshotRow } from '../hot/keys/index.js';
+import { readLog } from '../../worker/log/log-reader.js';
+import { Rig, until, useCounts, type RigConfig } from './cold-rig.contract.js';
+
+let dir: string;
+let rig: Rig | null = null;
+
+beforeEach(async () => {
+  dir = await Rig.dir();
+});
+afterEach(async () => {
+  await rig?.close();
+  rig = null;
+  await Rig.remove(dir);
+});
+
+async function start(config: RigConfig = {}, options: Parameters<typeof Rig.open>[2] = {}): Promise<Rig> {
+  rig = await Rig.open(dir, config, options);
+  return rig;
+}
+
+describe('space', () => {
+  it('retention gives references and hot values back once the log holds the boundary', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    await node.create('demo/a');
+    const piece = randomBytes(200_000);
+    for (let n = 0; n < 8; n++) {
+      await node.append('demo/a', piece);
+      await node.seal();
+    }
+    await node.append('demo/a', piece);
+    await node.snapshot('demo/a', 1_000_000, Buffer.from('covers the first five'));
+    await node.log.retain('demo/a' as StreamKey, null, 900_000 as Offset);
+    await node.seal();
+    const { incarnation } = await node.head('demo/a');
+    const refs = await node.cold.refs(slotOf('demo/a' as StreamKey), incarnation, 0 as Offset, 100);
+    expect(refs[0]?.start).toBe(800_000);
+    const { rows, counted } = await useCounts(node);
+    const snapshotObject = (await node.head('demo/a')).snapshot?.cold?.ref.object;
+    if (snapshotObject !== undefined) counted.set(objectKey(snapshotObject), (counted.get(objectKey(snapshotObject)) ?? 0) + 1);
+    expect(rows).toEqual(counted);
+    expect([...rows.values()].filter((refs_) => refs_ === 0)).toHaveLength(4);
+    const all = Buffer.concat(Array.from({ length: 9 }, () => piece)).subarray(900_000);
+    expect((await node.read('demo/a', 123_456)).equals(all)).toBe(true);
+  });
+
+  it('a superseded snapshot keeps its object until the log holds the newer one, then counts as garbage (R032)', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    const [first, second] = [Buffer.alloc(1_100_000, 'first '), Buffer.alloc(1_100_000, 'second ')];
+    await node.create('demo/a');
+    await node.append('demo/a', 'x'.repeat(100));
+    await node.snapshot('demo/a', 10, first);
+    await node.seal();
+    const old = (await node.head('demo/a')).snapshot?.cold?.ref.object;
+    expect(old?.kind).toBe('snapshot');
+    await until(async () => (await node.head('demo/a')).snapshot?.hot === null);
+    expect(await readdir(join(dir, 'staging'))).toEqual([]);
+    expect((await node.readSnapshot('demo/a', 10)).equals(first)).toBe(true);
+    await node.snapshot('demo/a', 50, second);
+    const use = async (): Promise<number | undefined> => {
+      const value = await node.hot.get(objectRow.key(old as NonNullable<typeof old>));
+      return value === undefined ? undefined : objectRow.decode(value).refs;
+    };
+    expect(await use()).toBe(1);
+    await node.seal();
+    expect(await use()).toBe(0);
+    expect((await node.readSnapshot('demo/a', 50)).equals(second)).toBe(true);
+    for await (const page of node.hot.scan(snapshotRow.range(slotOf('demo/a' as StreamKey), (await node.head('demo/a')).incarnation))) {
+      for (const { value } of page) expect(snapshotRow.decode(value).cold).toBeNull();
+    }
+  });
+
+  it('sealed copies stay hot for their time, and go earlier, oldest first, when room is short', async () => {
+    let free = Infinity;
+    const node = await start({ hotKeepMs: 3_600_000, hotBytesMax: 2_500 }, { freeBytes: () => free });
+    for (const name of ['a', 'b', 'c']) {
+      await node.create(`demo/${name}`);
+      await node.append(`demo/${name}`, name.repeat(1_000));
+      await node.seal();
+      if (name === 'b') expect((await node.head('demo/a')).hotStart).toBe(0);
+    }
+    expect(node.cold.hotBytes).toBe(3_000);
+    await until(async () => (await node.head('demo/a')).hotStart === 1_000);
+    expect((await node.head('demo/c')).hotStart).toBe(0);
+    expect(node.cold.hotBytes).toBe(2_000);
+    // A restart counts the same bytes, and takes nothing twice (R111).
+    rig = await node.reopen(node.config, { freeBytes: () => free });
+    expect(rig.cold.hotBytes).toBe(2_000);
+    expect((await rig.head('demo/a')).retained).toBe(0);
+    free = -1;
+    await until(async () => (await rig?.head('demo/c'))?.hotStart === 1_000);
+    for (const name of ['a', 'b', 'c']) expect((await rig.read(`demo/${name}`)).toString()).toBe(name.repeat(1_000));
+  });
+
+  it('a read under way finishes with exact bytes while its hot copies are evicted (R109)', async () => {
+    const node = await start({ hotKeepMs: 0 });
+    await node.create('demo/a');
+    const bytes = randomBytes(6_000_000);
+    for (let at = 0; at < bytes.length; at += 500_000) await node.append('demo/a', bytes.subarray(at, at + 500_000));
+    const window = await node.log.read({ key: 'demo/a' as StreamKey, precondition: null, from: 0 as Offset, maxBytes: 8_000_000, cut: 'bytes' });
+    const pieces: Buffer[] = [];
+    let sealed = false;
+    for await (const piece of window.body()) {
+      pieces.push(Buffer.from(piece));
+      if (!sealed) await node.seal();
+      sealed = true;
+    }
+    expect((await node.head('demo/a')).hotStart).toBe(bytes.length);
+    expect(Buffer.concat(pieces).equals(bytes)).toBe(true);
+  });
+
+  it('a purge reaches the log of every partition, also over a crash while the store was away', async () => {
+    const node = await start({ partitions: 2 });
+    await node.create('lost/a');
+    node.objects.down = true;
+    const purging = node.log.purge('lost').catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await node.kill();
+    void purging;
+    rig = await Rig.open(dir, { partitions: 2 });
+    await rig.create('gone/a');
+    await rig.append('gone/a', 'x');
+    await rig.seal();
+    await rig.log.purge('gone');
+    await rig.seal();
+    for (const partition of [0, 1]) {
+      const purges: string[] = [];
+      for await (const { record } of readLog({ store: rig.objects, partition, after: { session: 0, seq: 0 }, until: 2, live: true })) {
+        for (const delta of record.deltas) if (delta.kind === 'purge') purges.push(delta.bucket);
+      }
+      expect(purges).toEqual(['lost', 'gone']);
+    }
+  });
+});
