@@ -58,7 +58,7 @@ export class FirnProcess {
 
   /** Starts the process and waits for its ready line. */
   async start(): Promise<void> {
-    const child = spawn(process.execPath, [join(PROJECT, 'services', 'cli', 'firn.cjs'), 'serve'], { cwd: PROJECT, env: environment(this.settings), stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(join(PROJECT, 'services', 'cli', 'firn.cjs'), ['serve'], { cwd: PROJECT, env: environment(this.settings), stdio: ['ignore', 'pipe', 'inherit'] });
     this.#child = child;
     this.#exit = new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal ?? code ?? 0)));
     this.#output = '';

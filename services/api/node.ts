@@ -51,6 +51,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
         unsealedAgeMs: Math.max(0, now() - (engine.core.dirtySinceMs(partition) ?? now())),
       })),
       diskFreeBytes: () => engine.pressure.freeBytes,
+      hotBytes: () => engine.cold.hotBytes,
       poisoned: () => engine.core.healing,
     });
     const app = createClientApp({ log: engine.log, config, logger, metrics, now, random });

@@ -1,9 +1,10 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=32
 /**
  * The program `firn`: makes ready what it needs and hands over to the compiled `main`.
  *
  * CommonJS on purpose: libuv makes its thread pool at the first asynchronous file access, and loading an ES module as the program's entry
- * already is one. Here the size of the pool is set before anything touches it (design section 5: RocksDB, files and compression share it).
+ * already is one. Here the size of the pool is set before anything touches it (design section 5: RocksDB, files and compression share it). The flag in the first line
+ * gives young objects more room: hundreds of requests are under way at once, and each collection copies what they hold.
  */
 'use strict';
 

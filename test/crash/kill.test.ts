@@ -15,15 +15,15 @@ import { NumberedStream } from './log-writers.js';
 const ROUNDS = Number(process.env['FIRN_CRASH_ROUNDS'] ?? 20);
 const RUN_MS_MAX = 600;
 
-const node = ownNode({ FIRN_SEAL_BYTES: '262144', FIRN_SEAL_AGE_MS: '150', FIRN_LOG: 'warn' });
+const random = seeded('kill');
+const node = ownNode({ FIRN_SEAL_BYTES: '262144', FIRN_SEAL_AGE_MS: '150', FIRN_LOG: 'warn', FIRN_PARTITIONS: String(random.pick([1, 4])) });
 
-function settingsOf(random: Random): Record<string, string> {
+function settingsOf(): Record<string, string> {
   return random.chance(0.5) ? { FIRN_HOT_KEEP_MS: '0' } : { FIRN_HOT_KEEP_MS: String(random.pick([500, 600_000])) };
 }
 
 it(`R066 R101 ${ROUNDS} rounds of kill -9 lose, tear and repeat nothing`, { timeout: 60_000 + ROUNDS * 15_000 }, async () => {
-  const random = seeded('kill');
-  await node.start(settingsOf(random));
+  await node.start(settingsOf());
   const named = (name: string) => [new Stream(node.http, `/crash/${name}`), new Stream(node.http, `/v1/stream/crash/${name}`)] as const;
   const streams = [
     new NumberedStream(...named('keyed-binary'), 'binary', [1, 2], true),
@@ -50,11 +50,11 @@ it(`R066 R101 ${ROUNDS} rounds of kill -9 lose, tear and repeat nothing`, { time
     await Promise.all(work);
     await node.kill();
     if (random.chance(0.2)) {
-      await node.launch(settingsOf(random));
+      await node.launch(settingsOf());
       await sleep(random.int(50, 700));
       await node.kill();
     }
-    await node.start(settingsOf(random));
+    await node.start(settingsOf());
     const label = `round ${round}, FIRN_SEED=${random.seed}`;
     try {
       for (const stream of streams) await stream.check(random, false);

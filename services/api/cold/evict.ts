@@ -14,6 +14,7 @@ import type { ColdMetrics } from './cold-metrics.js';
 import { isHotDamage } from './damage.js';
 import { PARK_MAX_MS, SLICE_ROWS_MAX } from './limits.js';
 import type { Steps } from './steps.js';
+import { readStreamRecords } from './stream-records.js';
 
 /** Rows of evictions looked at in one step. */
 const STEP_ROWS = 256;
@@ -59,7 +60,7 @@ export class Evictor {
         seen.add(incarnation);
         keys.push(streamRow.key(slot, evictRow.decode(row.value).key));
       }
-      for (const value of await core.store.getMany(keys)) if (value !== undefined) this.#sealedHot += sealedHotOf(streamRow.decode(value));
+      for (const record of await readStreamRecords(core.store, keys, () => undefined)) this.#sealedHot += sealedHotOf(record);
     }
   }
 

@@ -37,6 +37,8 @@ export const PLAN_RETRY_MS = 500;
 export const PLAN_RETRY_MAX_MS = 30_000;
 /** A try that was not heard of for this long counts as lost, ms. */
 export const JOB_SILENT_MS = 120_000;
+/** Tries of one offload before the next large snapshot gets its turn. */
+export const OFFLOAD_TRIES_MAX = 5;
 /** How often the scan for due work runs, ms, whatever the hints say (I5). */
 export const DUE_SCAN_MS = 1_000;
 

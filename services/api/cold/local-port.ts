@@ -16,6 +16,7 @@ import type { ColdMetrics } from './cold-metrics.js';
 import { checkSeal } from './commit.js';
 import { isHotDamage, isUnreadable } from './damage.js';
 import { rangeBlocks } from './hot-blocks.js';
+import type { OffloadItem } from './offload-plan.js';
 import type { PartitionCold } from './partition-cold.js';
 import { SessionFenced } from './partition-session.js';
 import type { PlanContents, PlannedStream } from './plan.js';
@@ -111,11 +112,22 @@ export class LocalPort implements NodePort {
     });
   }
 
-  snapshot(jobId: string, signal: AbortSignal): Promise<{ readonly bytes: number; readonly crc: number; readonly body: AsyncIterable<Buffer> }> {
-    const { work } = this.#partition(jobId).board.of(jobId);
-    if (work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
-    const { snapshot, file } = work.item;
-    return Promise.resolve({ bytes: snapshot.bytes, crc: snapshot.crc, body: this.#options.readStaged(file, snapshot.bytes, signal) });
+  async snapshot(jobId: string, signal: AbortSignal): Promise<{ readonly bytes: number; readonly crc: number; readonly body: AsyncIterable<Buffer> }> {
+    const partition = this.#partition(jobId);
+    const plan = partition.board.of(jobId);
+    if (plan.work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
+    const { item } = plan.work;
+    if (!(await this.#isVisible(item))) {
+      partition.board.finish(plan, { kind: 'done', segments: 0, bytes: 0, streams: 0, dropped: 0 });
+      throw new PlanGone(jobId);
+    }
+    return { bytes: item.snapshot.bytes, crc: item.snapshot.crc, body: this.#options.readStaged(item.file, item.snapshot.bytes, signal) };
+  }
+
+  /** Whether the snapshot of an offload is still the visible one of its stream: a superseded one loses its staged body. */
+  async #isVisible(item: OffloadItem): Promise<boolean> {
+    const now = await this.#options.core.using(item.key, (slot) => slot.durable);
+    return now?.incarnation === item.incarnation && now.snapshot?.offset === item.snapshot.offset;
   }
 
   async commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void> {
@@ -125,12 +137,11 @@ export class LocalPort implements NodePort {
     if (work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
     const { item } = work;
     await this.#committing(partition, plan, async () => {
-      const { core, steps, metrics } = this.#options;
+      const { steps, metrics } = this.#options;
       await steps('offload:uploaded');
       await this.#readBack(ref, item.snapshot, signal);
       await steps('offload:checked');
-      const now = await core.using(item.key, (slot) => slot.durable);
-      const holds = now?.incarnation === item.incarnation && now.snapshot?.offset === item.snapshot.offset;
+      const holds = await this.#isVisible(item);
       if (holds) {
         metrics.objectWritten('snapshot', ref.bytes);
         const snapshot = { ...item.snapshot, hot: null, cold: { at: 'object' as const, ref } };

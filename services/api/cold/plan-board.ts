@@ -15,7 +15,7 @@ import { planRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
-import { JOB_SILENT_MS, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
+import { JOB_SILENT_MS, OFFLOAD_TRIES_MAX, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
 import type { PlanContents } from './plan.js';
 import { Backoff } from './timing.js';
 import type { OffloadItem } from './offload-plan.js';
@@ -144,9 +144,10 @@ export class PlanBoard {
   #again(plan: OpenPlan, why: string, waitMs: number): void {
     plan.committing = false;
     plan.lastError = why;
-    if (plan.attempt >= ATTEMPT_MAX) {
-      // The names of this plan's objects are used up; what it held is still marked dirty and gets a new plan.
-      this.finish(plan, { kind: 'given-up', why: `${ATTEMPT_MAX} tries failed` });
+    const triesMax = plan.work.kind === 'offload' ? OFFLOAD_TRIES_MAX : ATTEMPT_MAX;
+    if (plan.attempt >= triesMax) {
+      // What it held is still marked dirty and gets a new plan: names of objects do not run out, and one bad snapshot does not hold up the others.
+      this.finish(plan, { kind: 'given-up', why: `${triesMax} tries failed, the last because ${why}` });
       return;
     }
     plan.attempt++;

@@ -77,6 +77,30 @@ describe('space', () => {
     }
   });
 
+  it('a snapshot superseded or deleted while it waits for its offload does not stop the others', async () => {
+    const node = await start();
+    for (const key of ['demo/a', 'demo/b', 'demo/c']) {
+      await node.create(key);
+      await node.append(key, 'x'.repeat(100));
+    }
+    const held: (() => void)[] = [];
+    node.objects.before = (call, key) => (call === 'put' && key.includes('/snapshots/') && held.length === 0 ? new Promise<void>((resolve) => held.push(resolve)) : undefined);
+    const body = (name: string): Buffer => Buffer.alloc(1_100_000, name);
+    await node.snapshot('demo/a', 10, body('first of a '));
+    await until(() => held.length === 1);
+    await node.snapshot('demo/b', 10, body('of b '));
+    await node.snapshot('demo/c', 10, body('of c '));
+    await node.snapshot('demo/a', 20, body('second of a '));
+    await node.delete('demo/b');
+    held.forEach((release) => release());
+    await node.seal();
+    for (const [key, offset] of [['demo/a', 20], ['demo/c', 10]] as const) {
+      const { snapshot } = await node.head(key);
+      expect(snapshot).toMatchObject({ offset, cold: { at: 'object' } });
+    }
+    expect((await node.readSnapshot('demo/a', 20)).equals(body('second of a '))).toBe(true);
+  });
+
   it('sealed copies stay hot for their time, and go earlier, oldest first, when room is short', async () => {
     let free = Infinity;
     const node = await start({ hotKeepMs: 3_600_000, hotBytesMax: 2_500 }, { freeBytes: () => free });

@@ -10,13 +10,18 @@ export class Stopped extends Error {
   }
 }
 
-/** Waits `ms`, or throws `Stopped` as soon as the signal fires. */
+/** Why a signal fired: its own reason, such as a time-out, or that the work was told to stop. */
+function reasonOf(signal: AbortSignal): Error {
+  return signal.reason instanceof Error ? signal.reason : new Stopped();
+}
+
+/** Waits `ms`, or throws the signal's reason as soon as it fires. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.reject(new Stopped());
+  if (signal.aborted) return Promise.reject(reasonOf(signal));
   return new Promise((resolve, reject) => {
     const onAbort = (): void => {
       clearTimeout(timer);
-      reject(new Stopped());
+      reject(reasonOf(signal));
     };
     const timer = setTimeout(() => {
       signal.removeEventListener('abort', onAbort);
@@ -27,11 +32,14 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The result of `work`, or `Stopped` as soon as the signal fires; the work itself goes on. */
+/** The result of `work`, or the signal's reason as soon as it fires; the work itself goes on. */
 export function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) return Promise.reject(new Stopped());
+  if (signal.aborted) {
+    work.catch(() => undefined);
+    return Promise.reject(reasonOf(signal));
+  }
   return new Promise<T>((resolve, reject) => {
-    const onAbort = (): void => reject(new Stopped());
+    const onAbort = (): void => reject(reasonOf(signal));
     signal.addEventListener('abort', onAbort, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });

@@ -24,6 +24,10 @@ export class BucketFences {
     return this.#buckets.has(bucket);
   }
 
+  all(): string[] {
+    return [...this.#buckets];
+  }
+
   /** Fences in memory at once; the row goes into the queue with the purge. */
   add(bucket: string, atMs: number): HotOp {
     this.#buckets.add(bucket);

@@ -11,6 +11,7 @@ import type { NamedProducer, ProducerRecord } from '../../../shared/storage/reco
 import { partitionOf, slotOf } from '../../../shared/storage/slots.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
+import { readStreamRecords } from '../cold/stream-records.js';
 import type { DurableStore } from '../hot/durable.js';
 import type { HotOp } from '../hot/store.js';
 import { dirtyRow, producerRow, streamRow } from '../hot/keys/index.js';
@@ -76,7 +77,8 @@ export class Core implements LogCore {
           this.#load.marked(partition, mark.sinceMs);
           if (!mark.deleted) keys.push(streamRow.key(slot, mark.key));
         }
-        for (const value of await this.store.getMany(keys)) if (value !== undefined) this.#load.moved(partition, null, streamRow.decode(value));
+        const damaged = (key: Buffer, error: Error): void => this.#options.logger.error({ err: error, event: 'damage', tier: 'hot', stream: streamRow.decodeKey(key).key }, 'the state of a stream is damaged');
+        for (const record of await readStreamRecords(this.store, keys, damaged)) this.#load.moved(partition, null, record);
       }
     }
   }

@@ -12,7 +12,7 @@ import { remove } from './delete.js';
 import { sweepExpired } from './expiry.js';
 import { refusalOf } from './failures.js';
 import { list, type ListedStream } from './listing.js';
-import { purge, type PurgeReport } from './purge.js';
+import { purge, resumePurges, type PurgeReport } from './purge.js';
 import { head, openLive, read } from './read.js';
 import { retain } from './retention.js';
 import { SnapshotPins } from './snapshot-pins.js';
@@ -105,7 +105,7 @@ export class Log implements StreamLog {
     return purge(this.#ctx, bucket);
   }
 
-  /** Removes staging files that no stream names (R103), then starts the sweeps. */
+  /** Removes staging files that no stream names (R103), goes on with purges, then starts the sweeps. */
   async start(): Promise<void> {
     for await (const file of this.#ctx.staging.list()) {
       if (file.key === null) continue;
@@ -115,6 +115,7 @@ export class Log implements StreamLog {
       this.#ctx.logger.info({ event: 'staging-leftover', file: file.name }, 'removing a snapshot body that no stream names');
       await this.#ctx.staging.remove(file.name);
     }
+    await resumePurges(this.#ctx);
     this.#ctx.pins.start();
     this.#timer = setInterval(() => this.#tick(), SWEEP_MS);
     this.#timer.unref();

@@ -18,11 +18,24 @@ export async function purge(ctx: LogContext, bucket: string): Promise<PurgeRepor
   // Fenced in memory first: no create that starts from here on can slip in behind the walk.
   await ctx.core.stageOps([ctx.fences.add(bucket, ctx.now())]);
   await ctx.cold.logPurge(bucket);
+  return { bucket, streams: await eraseStreams(ctx, bucket) };
+}
+
+/** Goes on with purges that a crash broke off: their fences are durable, streams of them may be left. */
+export async function resumePurges(ctx: LogContext): Promise<void> {
+  for (const bucket of ctx.fences.all()) {
+    const streams = await eraseStreams(ctx, bucket);
+    if (streams > 0) ctx.logger.info({ event: 'purge-resumed', bucket, streams }, 'erased what a broken-off purge had left');
+  }
+}
+
+/** Deletes every stream of a fenced bucket; how many there were. */
+async function eraseStreams(ctx: LogContext, bucket: string): Promise<number> {
   let streams = 0;
   for (;;) {
     const keys: StreamKey[] = [];
     for await (const page of ctx.core.store.scan({ ...nameRow.range(`${bucket}/`), limit: STEP, values: false })) for (const entry of page) keys.push(nameRow.decodeKey(entry.key).key);
-    if (keys.length === 0) return { bucket, streams };
+    if (keys.length === 0) return streams;
     await Promise.all(keys.map((key) => ctx.core.using(key, async (slot) => {
       const record = slot.pending;
       if (record === null) return ctx.core.settled(slot);
