@@ -9,7 +9,7 @@ import { fresh, OCTETS, sleep, TEXT } from './support/stream.js';
 const READERS = 200;
 const APPENDED_BYTES = 100 * 1024 * 1024;
 /** What all of them may add to the memory of the node, MB. */
-const READERS_MB_MAX = 64;
+const READERS_MB_MAX = 128;
 const HEAD_MS_MAX = 200;
 
 /** Resident memory of a process, MB. */
@@ -137,11 +137,11 @@ describe('live readers', () => {
     await s.create({ type: TEXT });
     const sse = await s.sse('-1', {}, { 'accept-encoding': 'gzip, br, zstd' });
     expect(sse.answer.header('content-encoding') ?? 'identity').toBe('identity');
-    await sse.control(500);
+    await sse.control(1_000);
     for (let i = 0; i < 5; i += 1) {
       await s.append(`${i}`);
-      expect((await sse.next(500)).data).toBe(`${i}`);
-      await sse.control(500);
+      expect((await sse.next(1_000)).data).toBe(`${i}`);
+      await sse.control(1_000);
     }
     expect(sse.answer.header('x-accel-buffering')).toBe('no');
     sse.close();

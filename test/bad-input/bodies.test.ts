@@ -144,14 +144,4 @@ describe('nonsense', () => {
     if (long !== null) expect([400, 431]).toContain(long.status);
     await expectUnchanged(s);
   });
-
-  it('R139 slow headers are cut', { timeout: 120_000 }, async () => {
-    const connection = await RawConnection.open(node.url);
-    connection.write('GET /demo/x HTTP/1.1\r\nHost: x\r\n');
-    const drip = setInterval(() => connection.write('X: y\r\n'), 1_000);
-    const cut = await connection.until((text) => text.includes('HTTP/1.1 408') || connection.closed, 100_000);
-    clearInterval(drip);
-    expect(cut || connection.closed).toBe(true);
-    connection.destroy();
-  });
 });

@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
 import { controlsOf, dataOf } from '../support/sse.js';
-import type { Sse } from '../support/sse.js';
 import { fresh, JSON_TYPE, OCTETS, onBoth, sleep, TEXT, twin } from '../support/stream.js';
 
 const node = useNode();
@@ -262,35 +261,5 @@ describe('events on the bucketed surface', () => {
     await sleep(300);
     expect(sse.ended).toBe(null);
     sse.close();
-  });
-});
-
-describe('idle events', () => {
-  it('SSE-12 R059 an idle connection hears something every 20 s and ends cleanly after about 60 s', { timeout: 100_000 }, async () => {
-    const s = fresh(node);
-    await s.create({ type: TEXT });
-    const startedAt = Date.now();
-    const readers = await Promise.all([s.sse('-1'), twin(s).sse('-1')]);
-    let heardAt = Date.now();
-    let heard = 0;
-    const watch = setInterval(() => {
-      if (readers[0].wire.length > heard) heardAt = Date.now();
-      heard = readers[0].wire.length;
-    }, 200);
-    const quietest: number[] = [];
-    const quiet = setInterval(() => quietest.push(Date.now() - heardAt), 500);
-    const ends = await Promise.all(readers.map(async (reader: Sse) => [await reader.end(80_000), Date.now() - startedAt] as const));
-    clearInterval(watch);
-    clearInterval(quiet);
-    for (const [end, ms] of ends) {
-      expect(end).toBe('clean');
-      expect(ms).toBeGreaterThan(50_000);
-      expect(ms).toBeLessThan(70_000);
-    }
-    expect(Math.max(...quietest)).toBeLessThan(21_000);
-    for (const reader of readers) {
-      expect(reader.events.some((event) => event.event === 'error')).toBe(false);
-      expect(controlsOf(reader.events).some((control) => control.streamClosed)).toBe(false);
-    }
   });
 });

@@ -8,13 +8,13 @@ const node = useNode();
 
 onBoth('lifetimes', (on) => {
   const stream = () => fresh(node, on);
-  /** Creates a stream with a TTL of 2 s; its countdown has restarted when `renew` has run at 1.5 s and it is there at 3 s. */
+  /** Creates a stream with a TTL of 3 s; its countdown has restarted when `renew` has run at 2 s and it is there at 4 s. */
   const renews = async (renew: (s: Stream) => Promise<unknown>, body = 'abc'): Promise<number> => {
     const s = stream();
-    await s.create({ type: OCTETS, ttl: 2, body });
-    await sleep(1_500);
+    await s.create({ type: OCTETS, ttl: 3, body });
+    await sleep(2_000);
     await renew(s);
-    await sleep(1_400);
+    await sleep(2_000);
     return (await s.head()).status;
   };
 

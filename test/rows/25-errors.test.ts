@@ -1,7 +1,7 @@
 /** Sections 25 and 26 of the requirements: error bodies, the order of checks, write outcomes. */
 import { describe, expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
-import { raw, RawConnection } from '../support/raw.js';
+import { raw } from '../support/raw.js';
 import { fresh, JSON_TYPE, OCTETS, onBoth, sleep, TEXT } from '../support/stream.js';
 
 const node = useNode();
@@ -87,18 +87,6 @@ onBoth('errors', (on) => {
     for (const answer of refused) expect(answer.status).toBeGreaterThanOrEqual(400);
     expect(await s.tail()).toBe(tail);
     expect((await s.read()).text).toBe('abcd');
-  });
-
-  it('WO-08 a body that stalls is cut with 408 or ends the connection; nothing is applied', { timeout: 60_000 }, async () => {
-    const s = fresh(node, on);
-    await s.create({ type: TEXT, body: 'abc' });
-    const connection = await RawConnection.open(node.url);
-    connection.write(`POST ${s.path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nhalf`);
-    const answer = await connection.answer(45_000);
-    expect(answer).not.toBe(null);
-    expect([answer!.status, (JSON.parse(answer!.body.toString()) as { error: { code: string } }).error.code]).toEqual([408, 'BODY_TOO_SLOW']);
-    connection.destroy();
-    expect((await s.read()).text).toBe('abc');
   });
 });
 

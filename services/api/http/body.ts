@@ -155,12 +155,12 @@ function sayContinue(req: IncomingMessage, res: ServerResponse): void {
 const RECEIVER = Symbol('receiver');
 type ReceivingRequest = IncomingMessage & { [RECEIVER]?: WholeBody };
 
-/** Listeners are shared by all requests; the state hangs on the request. */
+/** Listeners are shared by all requests and never taken off, which would cost more than the rest of a small body; the state hangs on the request. */
 function onData(this: ReceivingRequest, chunk: Buffer): void {
-  this[RECEIVER]!.take(chunk);
+  this[RECEIVER]?.take(chunk);
 }
 function onEnd(this: ReceivingRequest): void {
-  this[RECEIVER]!.finish();
+  this[RECEIVER]?.finish();
 }
 function onBroken(this: ReceivingRequest): void {
   // The listener for errors outlives the body: a request that breaks later must not end the process.
@@ -240,12 +240,8 @@ class WholeBody implements Receiving {
   }
 
   #stop(): void {
-    const req = this.exchange.req as ReceivingRequest;
     this.bodies.unwatch(this);
-    req.off('data', onData);
-    req.off('end', onEnd);
-    req.off('close', onBroken);
-    req[RECEIVER] = undefined;
+    (this.exchange.req as ReceivingRequest)[RECEIVER] = undefined;
   }
 }
 

@@ -26,18 +26,25 @@ interface Decision {
   readonly outcome: AppendOutcome;
 }
 
+/** The hottest path: one turn without an await up to the staging when the stream's state is in memory and no producer has to be looked up. */
 export async function append(ctx: LogContext, request: AppendRequest): Promise<AppendOutcome> {
-  return ctx.core.using(request.key, async (slot) => {
-    let decision: Decision;
-    try {
-      decision = await decide(ctx, slot, request);
-    } catch (error) {
-      if (slot.staged > 0 && error instanceof FirnError && error.status < 500) await ctx.core.settled(slot);
-      throw error;
-    }
+  const slot = ctx.core.acquireLoaded(request.key) ?? (await ctx.core.acquire(request.key));
+  try {
+    const decision = request.producer === null ? judgeUnkeyed(ctx, slot, request) : await decide(ctx, slot, request);
     await decision.done;
     return decision.outcome;
-  });
+  } catch (error) {
+    if (slot.staged > 0 && error instanceof FirnError && error.status < 500) await ctx.core.settled(slot);
+    throw error;
+  } finally {
+    ctx.core.release(slot);
+  }
+}
+
+function judgeUnkeyed(ctx: LogContext, slot: Slot, request: AppendRequest): Decision {
+  const record = pendingOf(ctx, slot);
+  if (record === null) throw missing(ctx, slot);
+  return judge(ctx, slot, record, request, null, null);
 }
 
 /**
@@ -66,12 +73,11 @@ export async function answerEarly(ctx: LogContext, request: Omit<AppendRequest, 
 const EMPTY_BODY = Buffer.alloc(0);
 
 async function decide(ctx: LogContext, slot: Slot, request: AppendRequest): Promise<Decision> {
-  const { producer } = request;
+  const producer = request.producer!;
   let roomMade = false;
   for (;;) {
     const record = pendingOf(ctx, slot);
     if (record === null) throw missing(ctx, slot);
-    if (producer === null) return judge(ctx, slot, record, request, null, null);
     if (slot.producers?.get(producer.id) === undefined) {
       await ctx.core.producer(slot, record.incarnation, producer.id);
       if (slot.pending !== record) continue;

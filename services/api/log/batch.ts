@@ -123,7 +123,7 @@ function stateRows(work: SlotWork, before: StreamRecord | null, next: StreamReco
   const fresh = before === null || before.incarnation !== next.incarnation;
   const change = work.quiet && !fresh ? before.change : n;
   const after: StreamRecord = { ...next, change };
-  ops.push({ type: 'put', key: streamRow.key(slot.slot, slot.key), value: streamRow.encode(after) });
+  ops.push({ type: 'put', key: (slot.rowKey ??= streamRow.key(slot.slot, slot.key)), value: streamRow.encode(after) });
   if (fresh) ops.push({ type: 'put', key: nameRow.key(slot.key), value: EMPTY });
   appendRows(work, after, ops);
   if (work.producers !== null) {

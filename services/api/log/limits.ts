@@ -7,8 +7,8 @@ import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 export const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 /** ... or this many requests. */
 export const BATCH_REQUESTS_MAX = 1024;
-/** Streams whose state is kept in memory while nobody uses them. */
-export const SLOTS_IDLE_MAX = 20_000;
+/** Streams whose state is in memory; only ones in use exceed it. */
+export const SLOTS_MAX = 20_000;
 /** Producers remembered in memory for one stream while nothing of it is in flight. */
 export const PRODUCERS_CACHED_MAX = 64;
 /** Producers on record for one stream; beyond it ones idle for PRODUCER_IDLE_MS go, else 429 PRODUCER_LIMIT. */

@@ -17,7 +17,7 @@ import type { HotOp } from '../hot/store.js';
 import { dirtyRow, producerRow, streamRow } from '../hot/keys/index.js';
 import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type Outcome } from './batch.js';
 import type { Change, LogCore } from './core.js';
-import { REOPEN_RETRY_MS, SLOTS_IDLE_MAX, PRODUCERS_CACHED_MAX } from './limits.js';
+import { REOPEN_RETRY_MS, SLOTS_MAX, PRODUCERS_CACHED_MAX } from './limits.js';
 import { PartitionLoad } from './partition-load.js';
 import { SlotTable, type Listener, type Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
@@ -62,7 +62,7 @@ export class Core implements LogCore {
     this.touch = new TouchKeeper(options.now);
     this.#load = new PartitionLoad(options.partitions);
     this.#durableBatch = options.store.nextBatch - 1;
-    this.#slots = new SlotTable(options.partitions, SLOTS_IDLE_MAX, (slot) => this.#mayDrop(slot));
+    this.#slots = new SlotTable(options.partitions, SLOTS_MAX, (slot) => this.#mayDrop(slot));
   }
 
   /** Reads what is dirty, so that unsealed bytes and ages are known before the first request. */
@@ -96,7 +96,8 @@ export class Core implements LogCore {
   }
 
   partitionOf(key: StreamKey): number {
-    return partitionOf(slotOf(key), this.#options.partitions);
+    const { partitions } = this.#options;
+    return partitions === 1 ? 0 : partitionOf(slotOf(key), partitions);
   }
 
   get slotsInMemory(): number {
@@ -123,6 +124,15 @@ export class Core implements LogCore {
     } finally {
       this.#slots.unpin(slot);
     }
+  }
+
+  /** The slot, pinned, if its state is in memory already; null: `acquire` it. Pair with `release`. */
+  acquireLoaded(key: StreamKey): Slot | null {
+    this.#assertOpen();
+    const slot = this.#slots.pin(key);
+    if (slot.loaded) return slot;
+    this.#slots.unpin(slot);
+    return null;
   }
 
   /** The slot, loaded and pinned. Pair with `release`. */

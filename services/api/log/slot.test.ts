@@ -13,12 +13,22 @@ function use(table: SlotTable, key: string): Slot {
 
 describe('slots in memory', () => {
   it('I11 keeps the most recently used idle ones up to the limit', () => {
-    const table = new SlotTable(1, 2, () => true);
-    const first = ['a', 'b', 'c'].map((key) => use(table, key));
-    first.forEach((slot) => table.unpin(slot));
-    expect(table.size).toBe(2);
-    expect(table.pin('c' as StreamKey)).toBe(first[2]);
-    expect(table.pin('a' as StreamKey), 'the oldest was dropped').not.toBe(first[0]);
+    const table = new SlotTable(1, 3, () => true);
+    const [a, b] = ['a', 'b', 'c'].map((key) => use(table, key));
+    for (const slot of table.all()) table.unpin(slot);
+    table.unpin(table.pin('a' as StreamKey));
+    table.unpin(use(table, 'd'));
+    expect(table.size).toBe(3);
+    expect(table.pin('a' as StreamKey), 'used again, so kept').toBe(a);
+    expect(table.pin('b' as StreamKey), 'the oldest that was not used again').not.toBe(b);
+  });
+
+  it('I11 a thousand streams one after the other keep the table at its limit', () => {
+    const table = new SlotTable(1, 10, () => true);
+    for (let i = 0; i < 1_000; i++) {
+      table.unpin(use(table, `k${i}`));
+      expect(table.size).toBeLessThanOrEqual(10);
+    }
   });
 
   it('never drops one that is in use, staged or watched', () => {
@@ -32,10 +42,9 @@ describe('slots in memory', () => {
     table.unpin(watched);
     const idle = use(table, 'idle');
     table.unpin(idle);
-    expect(new Set(table.all())).toEqual(new Set([pinned, staged, watched]));
-    staged.staged = 0;
-    table.settle(staged);
-    expect(new Set(table.all())).toEqual(new Set([pinned, watched]));
+    use(table, 'another');
+    expect([...table.all()].map((slot) => slot.key)).toEqual(expect.arrayContaining([pinned.key, staged.key, watched.key, 'another']));
+    expect([...table.all()]).not.toContain(idle);
   });
 
   it('keeps one that still has something to write', () => {
@@ -47,6 +56,12 @@ describe('slots in memory', () => {
     for (const key of ['a', 'b']) table.unpin(use(table, key));
     expect(refused).toEqual(['a']);
     expect([...table.all()].map((slot) => slot.key).sort()).toEqual(['a', 'b']);
+  });
+
+  it('does not keep a key without a stream', () => {
+    const table = new SlotTable(1, 10, () => true);
+    table.unpin(table.pin('none' as StreamKey));
+    expect(table.size).toBe(0);
   });
 
   it('a second release is a programmer error', () => {

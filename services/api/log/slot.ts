@@ -2,7 +2,7 @@
  * One stream key in memory, and the bounded set of them.
  *
  * Owns: the two states of a stream (durable, pending), its watchers and producers in memory, and which slots stay in memory.
- * Promises: a slot that is pinned, has staged changes or watchers is never dropped; at most `idleMax` others are kept (I11).
+ * Promises: a slot that is pinned, has staged changes or watchers is never dropped; idle ones are kept only while there are at most `max` in all (I11).
  */
 import type { StreamKey } from '../../../shared/protocol/types.js';
 import type { ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
@@ -19,6 +19,10 @@ export class Slot implements StreamSlot {
   loading: Promise<void> | null = null;
   /** Users right now: operations, live reads. */
   pins = 0;
+  /** Used since the table was last walked for room. */
+  used = false;
+  /** Key of the stream's row, made once. */
+  rowKey: Buffer | null = null;
   /** Staged changes that are not durable yet. */
   staged = 0;
   /** Live reads that hold off expiry (TTL-10). */
@@ -40,35 +44,38 @@ export class Slot implements StreamSlot {
   }
 }
 
+/** Slots looked at for each new one: more than one, so that the table shrinks faster than it grows. */
+const LOOKS_MAX = 64;
+
+/**
+ * Second-chance replacement over one map: a use costs a flag, and only a full table is walked. The map's order is that of the last look.
+ */
 export class SlotTable {
-  readonly #busy = new Map<StreamKey, Slot>();
-  /** In order of last use. */
-  readonly #idle = new Map<StreamKey, Slot>();
+  readonly #slots = new Map<StreamKey, Slot>();
   readonly #partitions: number;
-  readonly #idleMax: number;
+  readonly #max: number;
   readonly #onDrop: (slot: Slot) => boolean;
 
-  /** `onDrop` may refuse (false): the slot then stays, for it has something to write first. */
-  constructor(partitions: number, idleMax: number, onDrop: (slot: Slot) => boolean) {
+  /** `max`: slots in memory while idle ones are among them. `onDrop` may refuse (false): the slot then stays, for it has something to write first. */
+  constructor(partitions: number, max: number, onDrop: (slot: Slot) => boolean) {
     this.#partitions = partitions;
-    this.#idleMax = idleMax;
+    this.#max = max;
     this.#onDrop = onDrop;
   }
 
   /** The slot of a key, pinned once more. Pair with `unpin`. */
   pin(key: StreamKey): Slot {
-    let slot = this.#busy.get(key);
+    let slot = this.#slots.get(key);
     if (slot === undefined) {
-      slot = this.#idle.get(key);
-      if (slot === undefined) {
-        const number = slotOf(key);
-        slot = new Slot(key, number, partitionOf(number, this.#partitions));
-      } else {
-        this.#idle.delete(key);
-      }
-      this.#busy.set(key, slot);
+      const number = slotOf(key);
+      slot = new Slot(key, number, partitionOf(number, this.#partitions));
+      this.#slots.set(key, slot);
+      slot.pins = 1;
+      if (this.#slots.size > this.#max) this.#makeRoom();
+      return slot;
     }
     slot.pins++;
+    slot.used = true;
     return slot;
   }
 
@@ -78,32 +85,35 @@ export class SlotTable {
     this.settle(slot);
   }
 
-  /** Moves a slot that nobody uses to the idle ones, and drops the oldest beyond the limit. */
+  /** A key without a stream is cheap to find missing again: keeping it would let a scan of names flush the cache. */
   settle(slot: Slot): void {
-    if (!slot.idle || !this.#busy.delete(slot.key)) return;
-    // A key without a stream is cheap to find missing again: keeping it would let a scan of names flush the cache.
-    if (slot.durable === null) return;
-    this.#idle.set(slot.key, slot);
-    if (this.#idle.size <= this.#idleMax) return;
-    const oldest = this.#idle.values().next().value;
-    if (oldest === undefined) return;
-    this.#idle.delete(oldest.key);
-    if (!this.#onDrop(oldest)) this.#idle.set(oldest.key, oldest);
+    if (slot.durable === null && slot.idle) this.#slots.delete(slot.key);
+  }
+
+  /** Drops idle slots that were not used since they were looked at last, oldest look first; a bounded step, so a table full of used slots shrinks over a few calls. */
+  #makeRoom(): void {
+    let looks = Math.min(this.#slots.size, LOOKS_MAX);
+    for (const slot of this.#slots.values()) {
+      if (this.#slots.size <= this.#max || looks-- <= 0) return;
+      this.#slots.delete(slot.key);
+      const stays = slot.used || !slot.idle || !this.#onDrop(slot);
+      slot.used = false;
+      if (stays) this.#slots.set(slot.key, slot);
+    }
   }
 
   /** Slots in use; idle ones are forgotten (after a reopen their state may be wrong). */
   forgetIdle(): Slot[] {
-    this.#idle.clear();
-    return [...this.#busy.values()];
+    for (const slot of this.#slots.values()) if (slot.idle) this.#slots.delete(slot.key);
+    return [...this.#slots.values()];
   }
 
   get size(): number {
-    return this.#busy.size + this.#idle.size;
+    return this.#slots.size;
   }
 
   /** Every slot in memory. */
-  *all(): IterableIterator<Slot> {
-    yield* this.#busy.values();
-    yield* this.#idle.values();
+  all(): IterableIterator<Slot> {
+    return this.#slots.values();
   }
 }
