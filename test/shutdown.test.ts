@@ -123,7 +123,8 @@ describe('start', () => {
 
   it('SEC-06 an empty directory becomes a store; the health routes say so', async () => {
     const node = new FirnNode();
-    node.dataDir = join(mkdtempSync(join(tmpdir(), 'firn-test-')), 'not', 'there', 'yet');
+    const parent = mkdtempSync(join(tmpdir(), 'firn-test-'));
+    node.dataDir = join(parent, 'not', 'there', 'yet');
     try {
       await node.start();
       expect(existsSync(join(node.dataDir, 'hot'))).toBe(true);
@@ -132,6 +133,7 @@ describe('start', () => {
       expect(help.stdout).toContain('4437');
     } finally {
       await node.dispose();
+      rmSync(parent, { recursive: true, force: true });
     }
   });
 
@@ -149,9 +151,9 @@ describe('start', () => {
 
   it('a taken port or a bad setting ends the start with a clear line', async () => {
     const node = new FirnNode();
+    const other = mkdtempSync(join(tmpdir(), 'firn-test-'));
     try {
       await node.start();
-      const other = mkdtempSync(join(tmpdir(), 'firn-test-'));
       const taken = await firn(['serve'], { ...settingsFor(node), FIRN_DATA_DIR: other });
       expect([taken.code === 0, /in use|EADDRINUSE/i.test(taken.stdout + taken.stderr)]).toEqual([false, true]);
       const settings: Record<string, string>[] = [{ FIRN_PORT: 'abc' }, { FIRN_SEAL_BYTES: '-1' }, { FIRN_COLD: 'ice' }, { FIRN_LOG: 'loud' }, { FIRN_HOST: '0.0.0.0' }, { FIRN_PARTITIONS: '0' }];
@@ -160,8 +162,8 @@ describe('start', () => {
         expect([bad, run.code === 0]).toEqual([bad, false]);
         expect(run.stderr + run.stdout).toContain(Object.keys(bad)[0]);
       }
-      rmSync(other, { recursive: true, force: true });
     } finally {
+      rmSync(other, { recursive: true, force: true });
       await node.dispose();
     }
   });

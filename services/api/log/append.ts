@@ -12,7 +12,7 @@ import { formatOffset } from '../../../shared/protocol/offsets.js';
 import { judgeProducer, nextProducerRecord } from '../../../shared/protocol/producers.js';
 import { advance } from '../../../shared/protocol/types.js';
 import type { ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
-import { checkIncarnation, checkWritable, missing, pendingOf, refusal, type LogContext } from './context.js';
+import { checkIncarnation, checkWritable, missing, pendingOf, refusal, refuseSettled, renew, type LogContext } from './context.js';
 import { PRODUCER_FORGET_MS, PRODUCERS_MAX } from './limits.js';
 import { forgetIdleProducers } from './producers-forget.js';
 import type { Slot } from './slot.js';
@@ -34,8 +34,7 @@ export async function append(ctx: LogContext, request: AppendRequest): Promise<A
     await decision.done;
     return decision.outcome;
   } catch (error) {
-    if (slot.staged > 0 && error instanceof FirnError && error.status < 500) await ctx.core.settled(slot);
-    throw error;
+    return await refuseSettled(ctx, slot, error);
   } finally {
     ctx.core.release(slot);
   }
@@ -160,7 +159,7 @@ function isClosing(record: StreamRecord, producer: ProducerClaim | null): boolea
 /** A write that is on record already: nothing is appended (PROD-06, PROD-24, INC-20). */
 function repeat(ctx: LogContext, slot: Slot, record: StreamRecord, request: AppendRequest, known: ProducerRecord, newest: boolean): Decision {
   checkIncarnation(record, request.precondition);
-  if (record.ttl !== null) ctx.core.touch.renew(slot, record);
+  renew(ctx, slot, record);
   return {
     done: ctx.core.settled(slot),
     outcome: {
@@ -181,6 +180,7 @@ function onClosed(ctx: LogContext, slot: Slot, record: StreamRecord, request: Ap
   const closeOnly = request.close && request.body.length === 0;
   if (!closeOnly || request.producer !== null) throw refusal(record, 'STREAM_CLOSED', closedHeaders);
   checkIncarnation(record, request.precondition);
+  renew(ctx, slot, record);
   return {
     done: ctx.core.settled(slot),
     outcome: { kind: 'duplicate', record, range: { start: record.tail, end: record.tail }, closedHere: true, producer: null, replacedEpoch: false },

@@ -44,10 +44,6 @@ export class OpenBatch {
     this.done.catch(() => undefined);
   }
 
-  get empty(): boolean {
-    return this.requests === 0;
-  }
-
   /** A stream's end, or its beginning, starts a batch's work on it: what came before lies in an earlier batch. */
   takes(change: Change | null, bytes: number): boolean {
     if (this.requests === 0) return true;
@@ -121,8 +117,7 @@ function removalRows(work: SlotWork, before: StreamRecord | null, nowMs: number,
 function stateRows(work: SlotWork, before: StreamRecord | null, next: StreamRecord, n: number, nowMs: number, logged: boolean, ops: HotOp[]): StreamRecord {
   const { slot } = work;
   const fresh = before === null || before.incarnation !== next.incarnation;
-  const change = work.quiet && !fresh ? before.change : n;
-  const after: StreamRecord = { ...next, change };
+  const after = next === before ? before : numbered(next, work.quiet && !fresh ? before.change : n);
   ops.push({ type: 'put', key: (slot.rowKey ??= streamRow.key(slot.slot, slot.key)), value: streamRow.encode(after) });
   if (fresh) ops.push({ type: 'put', key: nameRow.key(slot.key), value: EMPTY });
   appendRows(work, after, ops);
@@ -141,6 +136,12 @@ function stateRows(work: SlotWork, before: StreamRecord | null, next: StreamReco
 }
 
 const EMPTY = Buffer.alloc(0);
+
+/** A staged record belongs to the core: its number is put in here, where it is known, and not into a copy (this is on the path of every append). */
+function numbered(next: StreamRecord, change: number): StreamRecord {
+  (next as { -readonly [K in keyof StreamRecord]: StreamRecord[K] }).change = change;
+  return next;
+}
 
 /** Values of the appended bytes: neighbours joined up to BLOCK_PAYLOAD_MAX, a longer append split over values that say so. */
 function appendRows(work: SlotWork, after: StreamRecord, ops: HotOp[]): void {

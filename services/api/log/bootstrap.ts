@@ -4,7 +4,7 @@
 import { isJson } from '../../../shared/protocol/content-type.js';
 import { advance, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
-import { checkIncarnation, durableOf, missing, renewByRead, type LogContext } from './context.js';
+import { checkIncarnation, durableOf, missing, renew, type LogContext } from './context.js';
 import { lastBoundary, nextBoundary } from './cut.js';
 import { rangeBytes } from './range.js';
 import { snapshotRead } from './snapshot-read.js';
@@ -17,7 +17,7 @@ export async function bootstrap(ctx: LogContext, key: StreamKey, precondition: P
     const record = durableOf(ctx, slot);
     if (record === null) throw missing(ctx, slot);
     checkIncarnation(record, precondition);
-    renewByRead(ctx, slot, record);
+    renew(ctx, slot, record);
     // In the same turn as the look at the state: the body of this snapshot stays (BOOT-26).
     const snapshot = record.snapshot === null ? null : snapshotRead(ctx, slot, record, record.snapshot);
     const start = record.snapshot?.offset ?? record.retained;

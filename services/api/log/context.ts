@@ -40,7 +40,7 @@ export interface LogContext {
 export function pendingOf(ctx: LogContext, slot: Slot): StreamRecord | null {
   const record = slot.pending;
   if (record === null || !ctx.core.touch.expired(slot, record)) return record;
-  void ctx.core.stage({ slot, next: null }).catch(() => undefined);
+  endExpired(ctx, slot);
   return null;
 }
 
@@ -48,8 +48,13 @@ export function pendingOf(ctx: LogContext, slot: Slot): StreamRecord | null {
 export function durableOf(ctx: LogContext, slot: Slot): StreamRecord | null {
   const record = slot.durable;
   if (record === null || !ctx.core.touch.expired(slot, record)) return record;
-  if (slot.pending?.incarnation === record.incarnation) void ctx.core.stage({ slot, next: null }).catch(() => undefined);
+  if (slot.pending?.incarnation === record.incarnation) endExpired(ctx, slot);
   return null;
+}
+
+/** Removes it in passing, unless the partition takes no writes any more. */
+function endExpired(ctx: LogContext, slot: Slot): void {
+  if (ctx.cold.refusal(slot.partition) === null) void ctx.core.stage({ slot, next: null }).catch(() => undefined);
 }
 
 export function missing(ctx: LogContext, slot: Slot): FirnError {
@@ -81,13 +86,22 @@ export function resolvePosition(record: StreamRecord, from: Offset | 'start' | '
   return at;
 }
 
-/** A served read renews a sliding TTL: at once in memory, seldom on disk (TTL-03, TTL-09). */
-export function renewByRead(ctx: LogContext, slot: Slot, record: StreamRecord): void {
+/** A served use that writes nothing of its own renews a sliding TTL: at once in memory, seldom on disk (TTL-03, TTL-09). */
+export function renew(ctx: LogContext, slot: Slot, record: StreamRecord): void {
   if (record.ttl === null || !ctx.core.touch.renew(slot, record)) return;
   const pending = slot.pending;
   // One renewal in flight is enough, and a write in flight renews anyway.
   if (pending === null || pending.incarnation !== record.incarnation || slot.staged > 0) return;
   void ctx.core.stage({ slot, next: { ...pending, touchedAtMs: ctx.now() }, quiet: true }).catch(() => undefined);
+}
+
+/**
+ * Answers with a refusal, once nothing that it may rest on is pending any more (I2): no client learns of state that a crash could take back.
+ * Use: `catch (error) { return refuseSettled(ctx, slot, error); }`.
+ */
+export async function refuseSettled(ctx: LogContext, slot: Slot, error: unknown): Promise<never> {
+  if (slot.staged > 0 && error instanceof FirnError && error.status < 500) await ctx.core.settled(slot);
+  throw error;
 }
 
 /** Throws the reason why writes are refused right now, if there is one. */

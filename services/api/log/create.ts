@@ -9,24 +9,32 @@ import { ZERO, type Incarnation, type Offset } from '../../../shared/protocol/ty
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { expiryRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
-import { checkIncarnation, checkWritable, isFenced, missing, pendingOf, refusal, type LogContext } from './context.js';
+import { checkIncarnation, checkWritable, isFenced, missing, pendingOf, refusal, refuseSettled, renew, type LogContext } from './context.js';
 import type { Slot } from './slot.js';
 import type { CreateOutcome, CreateRequest } from './types.js';
 
 export async function create(ctx: LogContext, request: CreateRequest): Promise<CreateOutcome> {
   return ctx.core.using(request.key, async (slot) => {
-    let token: Incarnation | null = null;
-    for (;;) {
-      if (isFenced(ctx, slot)) throw missing(ctx, slot);
-      const found = pendingOf(ctx, slot);
-      if (found !== null) return confirm(ctx, slot, found, request);
-      if (request.precondition !== null) throw new FirnError('INCARNATION_MISMATCH');
-      checkWritable(ctx, slot.partition);
-      if (token !== null) return add(ctx, slot, token, request);
-      // Taking a token may wait for the disk; what was true before may not be after.
-      token = await ctx.cold.nextIncarnation(slot.partition);
+    try {
+      return await decide(ctx, slot, request);
+    } catch (error) {
+      return await refuseSettled(ctx, slot, error);
     }
   });
+}
+
+async function decide(ctx: LogContext, slot: Slot, request: CreateRequest): Promise<CreateOutcome> {
+  let token: Incarnation | null = null;
+  for (;;) {
+    if (isFenced(ctx, slot)) throw missing(ctx, slot);
+    const found = pendingOf(ctx, slot);
+    if (found !== null) return confirm(ctx, slot, found, request);
+    if (request.precondition !== null) throw new FirnError('INCARNATION_MISMATCH');
+    checkWritable(ctx, slot.partition);
+    if (token !== null) return add(ctx, slot, token, request);
+    // Taking a token may wait for the disk; what was true before may not be after.
+    token = await ctx.cold.nextIncarnation(slot.partition);
+  }
 }
 
 /** A repeated PUT: configuration only is compared, the body is never looked at but for its syntax (CRE-02 .. CRE-04, CRE-21). */
@@ -42,9 +50,7 @@ async function confirm(ctx: LogContext, slot: Slot, found: StreamRecord, request
   messagesOf(request, found.contentType);
   checkIncarnation(found, request.precondition);
   const now = slot.durable?.incarnation === found.incarnation ? slot.durable : found;
-  if (now.ttl !== null && ctx.core.touch.renew(slot, now) && slot.pending?.incarnation === now.incarnation) {
-    await ctx.core.stage({ slot, next: { ...slot.pending, touchedAtMs: ctx.now() }, quiet: true });
-  }
+  renew(ctx, slot, now);
   return { created: false, record: now };
 }
 

@@ -19,5 +19,12 @@ export function refusalOf(ctx: Pick<LogContext, 'metrics' | 'logger'>, key: Stre
     ctx.logger.error({ err: error, event: 'damage', tier: 'hot', stream: key }, 'stored bytes are missing or damaged');
     return new FirnError('INTERNAL', { cause: error });
   }
+  // The disk filled up before the next look at it (R008).
+  if (isNoSpace(error)) return new FirnError('WAL_DISK_PRESSURE', { cause: error });
   return error;
+}
+
+function isNoSpace(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | null)?.code;
+  return code === 'ENOSPC' || code === 'EDQUOT';
 }

@@ -11,6 +11,7 @@ import { openDurableStore } from '../hot/durable-store.js';
 import { dataRow, dirtyRow, doomedRow, streamRow } from '../hot/keys/index.js';
 import { openRocksStore } from '../hot/rocks-store.js';
 import type { HotOp, HotStore } from '../hot/store.js';
+import type { Change } from './core.js';
 import { Core } from './log-core.js';
 import type { Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
@@ -31,10 +32,16 @@ class Hands {
   batches: (readonly HotOp[])[] = [];
   fail: 'before' | 'after' | null = null;
   gate: Promise<void> | null = null;
+  getGate: Promise<void> | null = null;
 
   over(store: HotStore): HotStore {
     return {
-      get: (key) => store.get(key),
+      get: async (key) => {
+        const gate = this.getGate;
+        const value = await store.get(key);
+        await gate;
+        return value;
+      },
       getMany: (keys) => store.getMany(keys),
       scan: (range) => store.scan(range),
       close: () => store.close(),
@@ -176,8 +183,52 @@ describe('log core', () => {
     });
   });
 
-  it('keeps at most the stated number of idle streams in memory', async () => {
-    for (let i = 0; i < 50; i++) await core.using(`demo/none-${i}` as StreamKey, () => undefined);
-    expect(core.slotsInMemory, 'keys without a stream are not kept').toBe(0);
+  it('I2 what rests on a lost batch is refused while the store is read anew, and judged by what is there after', async () => {
+    await core.using(KEY, async (slot) => {
+      await put(slot, 'kept');
+      hands.fail = 'before';
+      const lost = put(slot, 'lost');
+      await expect(lost).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
+      expect(core.healing).toBe(true);
+      expect(slot.pending?.tail, 'the lost write is not taken for one that is there').toBe(4);
+      await expect(core.settled(slot)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
+      await expect(core.stage({ slot, next: slot.pending, quiet: true })).rejects.toMatchObject({ code: 'GROUP_RESTARTING' });
+      await expect.poll(() => core.healing).toBe(false);
+    });
+  });
+
+  it('counts unsealed bytes anew after a failed batch that is there, for streams in memory and others', async () => {
+    await core.using(KEY, (slot) => put(slot, 'four'));
+    hands.fail = 'after';
+    await expect(core.using(KEY, (slot) => put(slot, 'more'))).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
+    await expect.poll(() => core.healing).toBe(false);
+    expect(core.unsealedBytes(0)).toBe(8);
+    expect(core.dirtySinceMs(0)).toBe(1000);
+  });
+
+  it('R083 closing ends when the last batch fails', async () => {
+    await core.using(KEY, async (slot) => {
+      hands.fail = 'before';
+      const lost = put(slot, 'x');
+      const closed = core.close();
+      await expect(lost).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
+      await closed;
+    });
+  });
+
+  it('PROD-15 a lookup that is older than the cache of producers is made again', async () => {
+    const seen = (seq: number): Change['producer'] => ({ id: 'p', record: { epoch: 0, lastSeq: seq, firstDigest: null, lastDigest: null, lastStart: ZERO, lastEnd: ZERO, lastClosed: false, closedEpoch: -1, closedSeq: -1, lastAtMs: 1 } });
+    await core.using(KEY, async (slot) => {
+      await put(slot, 'a');
+      let open = (): void => undefined;
+      hands.getGate = new Promise((resolve) => (open = resolve));
+      const slow = core.producer(slot, INC, 'p');
+      hands.getGate = null;
+      await core.stage({ slot, next: { ...slot.pending!, producers: 1 }, producer: seen(7)! });
+      // As when more producers came than memory keeps.
+      slot.producers = null;
+      open();
+      expect((await slow)?.lastSeq).toBe(7);
+    });
   });
 });

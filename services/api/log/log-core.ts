@@ -11,13 +11,13 @@ import type { NamedProducer, ProducerRecord } from '../../../shared/storage/reco
 import { partitionOf, slotOf } from '../../../shared/storage/slots.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
-import { readStreamRecords } from '../cold/stream-records.js';
 import type { DurableStore } from '../hot/durable.js';
 import type { HotOp } from '../hot/store.js';
-import { dirtyRow, producerRow, streamRow } from '../hot/keys/index.js';
+import { producerRow, streamRow } from '../hot/keys/index.js';
 import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type Outcome } from './batch.js';
 import type { Change, LogCore } from './core.js';
 import { REOPEN_RETRY_MS, SLOTS_MAX, PRODUCERS_CACHED_MAX } from './limits.js';
+import { measureLoad } from './dirty-scan.js';
 import { PartitionLoad } from './partition-load.js';
 import { SlotTable, type Listener, type Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
@@ -46,7 +46,7 @@ export class Core implements LogCore {
   readonly touch: TouchKeeper;
   readonly #options: LogCoreOptions;
   readonly #slots: SlotTable;
-  readonly #load: PartitionLoad;
+  #load: PartitionLoad;
   readonly #waiting: OpenBatch[] = [];
   #flight: OpenBatch | null = null;
   #scheduled = false;
@@ -67,20 +67,7 @@ export class Core implements LogCore {
 
   /** Reads what is dirty, so that unsealed bytes and ages are known before the first request. */
   async start(): Promise<void> {
-    if (!this.#options.logged) return;
-    for (let partition = 0; partition < this.#options.partitions; partition++) {
-      for await (const page of this.store.scan(dirtyRow.range(partition))) {
-        const keys: Buffer[] = [];
-        for (const entry of page) {
-          const { slot } = dirtyRow.decodeKey(entry.key);
-          const mark = dirtyRow.decode(entry.value);
-          this.#load.marked(partition, mark.sinceMs);
-          if (!mark.deleted) keys.push(streamRow.key(slot, mark.key));
-        }
-        const damaged = (key: Buffer, error: Error): void => this.#options.logger.error({ err: error, event: 'damage', tier: 'hot', stream: streamRow.decodeKey(key).key }, 'the state of a stream is damaged');
-        for (const record of await readStreamRecords(this.store, keys, damaged)) this.#load.moved(partition, null, record);
-      }
-    }
+    if (this.#options.logged) this.#load = await measureLoad(this.store, this.#options.partitions, this.#options.logger);
   }
 
   connect(hooks: CoreHooks): void {
@@ -98,10 +85,6 @@ export class Core implements LogCore {
   partitionOf(key: StreamKey): number {
     const { partitions } = this.#options;
     return partitions === 1 ? 0 : partitionOf(slotOf(key), partitions);
-  }
-
-  get slotsInMemory(): number {
-    return this.#slots.size;
   }
 
   unsealedBytes(partition: number): number {
@@ -169,22 +152,31 @@ export class Core implements LogCore {
     }
   }
 
+  #restarting(): Promise<never> {
+    return Promise.reject(new FirnError('GROUP_RESTARTING'));
+  }
+
   #assertOpen(): void {
     if (this.#closed || this.#healing) throw new FirnError('GROUP_RESTARTING');
   }
 
   async producer(slot: Slot, incarnation: Incarnation, id: string): Promise<ProducerRecord | null> {
-    const cached = slot.pending?.incarnation === incarnation ? slot.producers?.get(id) : undefined;
-    if (cached !== undefined) return cached;
-    const value = await this.store.get(producerRow.key(slot.slot, incarnation, id));
-    const record = value === undefined ? null : producerRow.decode(value);
-    if (slot.pending?.incarnation !== incarnation) return record;
-    // Staged meanwhile: memory is ahead of the disk.
-    const newer = slot.producers?.get(id);
-    if (newer !== undefined) return newer;
-    if (slot.producers !== null && slot.producers.size >= PRODUCERS_CACHED_MAX && slot.staged === 0) slot.producers = null;
-    (slot.producers ??= new Map()).set(id, record);
-    return record;
+    for (;;) {
+      const cache = slot.pending?.incarnation === incarnation ? (slot.producers ??= new Map()) : null;
+      const cached = cache?.get(id);
+      if (cached !== undefined) return cached;
+      const value = await this.store.get(producerRow.key(slot.slot, incarnation, id));
+      const record = value === undefined ? null : producerRow.decode(value);
+      if (cache === null) return record;
+      // Thrown away meanwhile: a write of this producer may have come and gone since the disk was read.
+      if (slot.producers !== cache) continue;
+      // Staged meanwhile: memory is ahead of the disk.
+      const newer = cache.get(id);
+      if (newer !== undefined) return newer;
+      if (cache.size >= PRODUCERS_CACHED_MAX && slot.staged === 0) slot.producers = new Map();
+      slot.producers.set(id, record);
+      return record;
+    }
   }
 
   async producersSince(slot: Slot, incarnation: Incarnation, after: number): Promise<NamedProducer[]> {
@@ -206,8 +198,9 @@ export class Core implements LogCore {
     };
   }
 
+  /** Never throws: some callers are listeners of events. */
   stage(change: Change): Promise<void> {
-    this.#assertOpen();
+    if (this.#closed || this.#healing) return this.#restarting();
     const slot = change.slot as Slot;
     const bytes = sizeOf(change);
     const batch = this.#batchFor(change, bytes);
@@ -221,7 +214,7 @@ export class Core implements LogCore {
   }
 
   stageOps(ops: readonly HotOp[]): Promise<void> {
-    this.#assertOpen();
+    if (this.#closed || this.#healing) return this.#restarting();
     const bytes = sizeOfOps(ops);
     const batch = this.#batchFor(null, bytes);
     batch.addOps(ops, bytes);
@@ -230,6 +223,8 @@ export class Core implements LogCore {
   }
 
   settled(slot: Slot): Promise<void> {
+    // After a failed batch what was staged counts as neither there nor not there until it was read anew.
+    if (this.#healing) return Promise.reject(new FirnError('OUTCOME_UNKNOWN'));
     if (slot.staged === 0) return Promise.resolve();
     for (let i = this.#waiting.length - 1; i >= 0; i--) if (this.#waiting[i]!.works.has(slot)) return this.#waiting[i]!.done;
     if (this.#flight?.works.has(slot) === true) return this.#flight.done;
@@ -245,6 +240,7 @@ export class Core implements LogCore {
   }
 
   #schedule(): void {
+    if (this.#flight !== null) return;
     if (this.#scheduled || this.#flight !== null) return;
     this.#scheduled = true;
     // After the poll phase: what arrived together goes to the disk together.
@@ -320,9 +316,15 @@ export class Core implements LogCore {
     const failed = [batch, ...this.#waiting.splice(0)];
     this.#flight = null;
     for (const lost of failed) {
-      for (const work of lost.works.values()) work.slot.staged -= work.count;
+      for (const { slot, count } of lost.works.values()) {
+        slot.staged -= count;
+        // A request that holds the slot must not take a lost write for one that is there.
+        slot.pending = slot.durable;
+        slot.producers = null;
+      }
       lost.settle(new FirnError('OUTCOME_UNKNOWN', { cause: error }));
     }
+    for (const done of this.#drained.splice(0)) done();
     void this.#heal();
   }
 
@@ -330,6 +332,7 @@ export class Core implements LogCore {
     while (!this.#closed) {
       try {
         await this.store.reopen();
+        await this.start();
         break;
       } catch (error) {
         this.#options.logger.error({ err: error, event: 'reopen-failed' }, 'the hot store did not open; trying again');
@@ -339,7 +342,6 @@ export class Core implements LogCore {
     if (this.#closed) return;
     this.#durableBatch = this.store.nextBatch - 1;
     for (const slot of this.#slots.forgetIdle()) {
-      const before = slot.durable;
       const wasLoaded = slot.loaded;
       slot.loaded = false;
       try {
@@ -350,7 +352,6 @@ export class Core implements LogCore {
         continue;
       }
       if (!wasLoaded) continue;
-      this.#load.moved(slot.partition, before, slot.durable);
       const tail = slot.durable?.tail ?? (0 as Offset);
       if (slot.listeners !== null && slot.listeners.size > 0) this.#tell(slot, { record: slot.durable, start: tail, end: tail, data: [] });
     }

@@ -107,14 +107,7 @@ export class Log implements StreamLog {
 
   /** Removes staging files that no stream names (R103), goes on with purges, then starts the sweeps. */
   async start(): Promise<void> {
-    for await (const file of this.#ctx.staging.list()) {
-      if (file.key === null) continue;
-      const record = await this.#ctx.core.using(file.key, (slot) => slot.pending);
-      const hot = record?.snapshot?.hot;
-      if (hot?.at === 'staging' && hot.file === file.name) continue;
-      this.#ctx.logger.info({ event: 'staging-leftover', file: file.name }, 'removing a snapshot body that no stream names');
-      await this.#ctx.staging.remove(file.name);
-    }
+    await removeLeftovers(this.#ctx);
     await resumePurges(this.#ctx);
     this.#ctx.pins.start();
     this.#timer = setInterval(() => this.#tick(), SWEEP_MS);
@@ -143,5 +136,21 @@ export class Log implements StreamLog {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#ctx.pins.stop();
     await this.#sweeping;
+  }
+}
+
+/** Staging files that no stream names (R103). One whose stream cannot be read stays. */
+async function removeLeftovers(ctx: LogContext): Promise<void> {
+  for await (const file of ctx.staging.list()) {
+    if (file.key === null) continue;
+    try {
+      const record = await ctx.core.using(file.key, (slot) => slot.pending);
+      const hot = record?.snapshot?.hot;
+      if (hot?.at === 'staging' && hot.file === file.name) continue;
+      ctx.logger.info({ event: 'staging-leftover', file: file.name }, 'removing a snapshot body that no stream names');
+      await ctx.staging.remove(file.name);
+    } catch (error) {
+      ctx.logger.error({ err: error, event: 'staging-unclear', file: file.name }, 'a staging file stays: its stream could not be read');
+    }
   }
 }

@@ -6,26 +6,21 @@
  * and opened again is read on from the own position; never an early end.
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
+import { formatOffset } from '../../../shared/protocol/offsets.js';
 import { advance, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
-import { HotDamaged, HotStoreCorrupt } from '../hot/errors.js';
+import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import { HotDamaged } from '../hot/errors.js';
 import { StoreClosed } from '../hot/store.js';
-import type { LogContext } from './context.js';
+import { refusal, type LogContext } from './context.js';
 import { HotGap } from './core.js';
+import { refusalOf } from './failures.js';
 import { REOPEN_RETRY_MS } from './limits.js';
 import type { Slot } from './slot.js';
-
-/** The stream went away under a reader whose headers are out. */
-export class StreamVanished extends Error {
-  constructor(readonly key: StreamKey) {
-    super('the stream was deleted or recreated during the read');
-    this.name = 'StreamVanished';
-  }
-}
 
 /** Times a read waits for a store that is being opened again, REOPEN_RETRY_MS apart. */
 const REOPEN_TRIES = 20;
 
-/** Bytes [from, to) of one incarnation. Throws FirnError COLD_STORE_FAILED or INTERNAL for damage, StreamVanished, never ends short. */
+/** Bytes [from, to) of one incarnation. Throws FirnError: COLD_STORE_FAILED or INTERNAL for damage, STREAM_GONE, STREAM_NOT_FOUND; never ends short. */
 export async function* rangeBytes(ctx: LogContext, key: StreamKey, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncGenerator<Buffer> {
   let at = from;
   let gapAt: Offset | null = null;
@@ -43,35 +38,43 @@ export async function* rangeBytes(ctx: LogContext, key: StreamKey, incarnation: 
         ctx.core.release(slot);
       }
     } catch (error) {
+      await checkStillThere(ctx, key, incarnation, at);
       if (error instanceof HotGap) {
-        if (gapAt === at) throw damage(ctx, key, error);
+        if (gapAt === at) throw refusalOf(ctx, key, new HotDamaged(incarnation, at, 'no copy is there'));
         gapAt = at;
       } else if (error instanceof StoreClosed || (error instanceof FirnError && error.code === 'GROUP_RESTARTING')) {
         if (++reopened > REOPEN_TRIES) throw error;
         await new Promise((resolve) => setTimeout(resolve, REOPEN_RETRY_MS));
-      } else if (error instanceof HotDamaged || error instanceof HotStoreCorrupt) {
-        throw damage(ctx, key, error);
       } else {
-        throw error;
+        throw refusalOf(ctx, key, error);
       }
     }
   }
 }
 
+/**
+ * A read that failed is looked at twice: a stream that was deleted, and bytes that retention overtook, are gone and not damaged (R022).
+ * Throws STREAM_NOT_FOUND or STREAM_GONE. A store that is being opened again tells nothing.
+ */
+async function checkStillThere(ctx: LogContext, key: StreamKey, incarnation: Incarnation, at: Offset): Promise<void> {
+  let record: StreamRecord | null;
+  try {
+    record = await ctx.core.using(key, (slot) => slot.durable);
+  } catch {
+    return;
+  }
+  if (record === null || record.incarnation !== incarnation) throw new FirnError('STREAM_NOT_FOUND');
+  if (at < record.retained) throw refusal(record, 'STREAM_GONE', { 'Stream-Next-Offset': formatOffset(record.retained) });
+}
+
 /** The part of [at, to) that one tier holds under the stream's state right now. */
 function nextTier(ctx: LogContext, slot: Slot, incarnation: Incarnation, at: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> {
   const record = slot.durable;
-  if (record === null || record.incarnation !== incarnation) throw new StreamVanished(slot.key);
+  if (record === null || record.incarnation !== incarnation || at < record.retained) throw new HotGap(incarnation, at);
   if (at >= record.hotStart) return ctx.hot.bytes(slot.slot, incarnation, at, to, signal);
   const end = Math.min(to, Math.max(record.hotStart, at)) as Offset;
   if (end <= at || at >= record.sealed) throw new HotGap(incarnation, at);
   return ctx.cold.read(slot.slot, incarnation, at, end, signal);
-}
-
-function damage(ctx: LogContext, key: StreamKey, error: Error): FirnError {
-  ctx.metrics.damage.hot.add();
-  ctx.logger.error({ err: error, event: 'damage', tier: 'hot', stream: key }, 'stored bytes are missing or damaged');
-  return new FirnError('INTERNAL', { cause: error });
 }
 
 /** The same, joined: for small ranges only. */

@@ -5,7 +5,7 @@ import { isJson } from '../../../shared/protocol/content-type.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
-import { checkIncarnation, durableOf, missing, refusal, renewByRead, resolvePosition, type LogContext } from './context.js';
+import { checkIncarnation, durableOf, missing, refusal, renew, resolvePosition, type LogContext } from './context.js';
 import { isBoundary, lastBoundary, nextBoundary } from './cut.js';
 import { rangeBytes } from './range.js';
 import type { Slot } from './slot.js';
@@ -29,7 +29,7 @@ export async function read(ctx: LogContext, request: ReadRequest): Promise<ReadW
     const start = resolvePosition(record, request.from);
     await checkCut(ctx, request.key, record, start, request.cut);
     checkIncarnation(record, request.precondition);
-    renewByRead(ctx, slot, record);
+    renew(ctx, slot, record);
     return windowOf(ctx, request.key, record, start, request.from === 'now' ? 0 : request.maxBytes, request.cut);
   });
 }
@@ -71,7 +71,7 @@ export async function openLive(ctx: LogContext, key: StreamKey, precondition: Pr
     const start = resolvePosition(record, from);
     await checkCut(ctx, key, record, start, cut);
     checkIncarnation(record, precondition);
-    renewByRead(ctx, slot, record);
+    renew(ctx, slot, record);
     return { handle: new Live(ctx, slot, record), start };
   } catch (error) {
     ctx.core.release(slot);
@@ -114,8 +114,11 @@ class Live implements LiveHandle {
     if (this.#closed) return;
     this.#closed = true;
     this.#slot.liveReaders--;
-    const record = this.record;
-    if (record !== null) renewByRead(this.#ctx, this.#slot, record);
-    this.#ctx.core.release(this.#slot);
+    try {
+      const record = this.record;
+      if (record !== null) renew(this.#ctx, this.#slot, record);
+    } finally {
+      this.#ctx.core.release(this.#slot);
+    }
   }
 }

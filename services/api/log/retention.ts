@@ -6,30 +6,39 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
-import { checkIncarnation, checkWritable, missing, pendingOf, refusal, type LogContext } from './context.js';
+import { checkIncarnation, checkWritable, missing, pendingOf, refusal, refuseSettled, renew, type LogContext } from './context.js';
 import { isBoundary } from './cut.js';
 import type { Slot } from './slot.js';
 import type { Precondition } from './types.js';
 
 export async function retain(ctx: LogContext, key: StreamKey, precondition: Precondition, offset: Offset): Promise<StreamRecord> {
   return ctx.core.using(key, async (slot) => {
-    const record = checked(ctx, slot, offset);
-    if (offset !== record.retained && isJson(record.contentType)) await checkBoundary(ctx, key, record, offset);
-    // The stream may have moved on, or be another one, while its bytes were read (RET-08).
-    const now = checked(ctx, slot, offset);
-    if (now.incarnation !== record.incarnation) throw new FirnError('JSON_BOUNDARY_UNVERIFIED');
-    checkIncarnation(now, precondition);
-    checkWritable(ctx, slot.partition);
-    const touchedAtMs = now.ttl === null ? now.touchedAtMs : ctx.now();
-    if (now.ttl !== null) slot.touchedAtMs = touchedAtMs;
-    if (offset === now.retained) {
-      await ctx.core.settled(slot);
-      return slot.durable?.incarnation === now.incarnation ? slot.durable : now;
+    try {
+      return await move(ctx, slot, precondition, offset);
+    } catch (error) {
+      return await refuseSettled(ctx, slot, error);
     }
-    const next = { ...now, retained: offset, touchedAtMs };
-    await ctx.core.stage({ slot, next, ops: ctx.cold.retainOps(slot, next) });
-    return next;
   });
+}
+
+async function move(ctx: LogContext, slot: Slot, precondition: Precondition, offset: Offset): Promise<StreamRecord> {
+  const record = checked(ctx, slot, offset);
+  if (offset !== record.retained && isJson(record.contentType)) await checkBoundary(ctx, slot, record, offset);
+  // The stream may have moved on, or be another one, while its bytes were read (RET-08).
+  const now = checked(ctx, slot, offset);
+  if (now.incarnation !== record.incarnation) throw new FirnError('JSON_BOUNDARY_UNVERIFIED');
+  checkIncarnation(now, precondition);
+  checkWritable(ctx, slot.partition);
+  if (offset === now.retained) {
+    renew(ctx, slot, now);
+    await ctx.core.settled(slot);
+    return slot.durable?.incarnation === now.incarnation ? slot.durable : now;
+  }
+  const touchedAtMs = now.ttl === null ? now.touchedAtMs : ctx.now();
+  if (now.ttl !== null) slot.touchedAtMs = touchedAtMs;
+  const next = { ...now, retained: offset, touchedAtMs };
+  await ctx.core.stage({ slot, next, ops: ctx.cold.retainOps(slot, next) });
+  return next;
 }
 
 /** Backward 410, beyond the snapshot or the tail 409 (RET-04, RET-05, RET-06, RET-16 .. RET-18). */
@@ -45,10 +54,12 @@ function checked(ctx: LogContext, slot: Slot, offset: Offset): StreamRecord {
 }
 
 /** Throws NOT_JSON_BOUNDARY, or JSON_BOUNDARY_UNVERIFIED when the byte before cannot be read (RET-03, RET-07, SNAP-06, SNAP-10). */
-export async function checkBoundary(ctx: LogContext, key: StreamKey, record: StreamRecord, offset: Offset): Promise<void> {
+export async function checkBoundary(ctx: LogContext, slot: Slot, record: StreamRecord, offset: Offset): Promise<void> {
+  // The byte before may be on its way to the disk.
+  if (offset > (slot.durable?.tail ?? 0)) await ctx.core.settled(slot);
   let ok: boolean;
   try {
-    ok = await isBoundary(ctx, key, record, offset);
+    ok = await isBoundary(ctx, slot.key, record, offset);
   } catch (error) {
     throw new FirnError('JSON_BOUNDARY_UNVERIFIED', { cause: error });
   }

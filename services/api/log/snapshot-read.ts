@@ -8,7 +8,7 @@ import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { crc32c } from '../../../shared/storage/crc.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { BODY_CHUNK_MAX, bodyRow } from '../hot/keys/index.js';
-import { checkIncarnation, durableOf, missing, refusal, renewByRead, type LogContext } from './context.js';
+import { checkIncarnation, durableOf, missing, refusal, renew, type LogContext } from './context.js';
 import type { Slot } from './slot.js';
 import type { Precondition, SnapshotRead } from './types.js';
 
@@ -19,7 +19,7 @@ export async function readSnapshot(ctx: LogContext, key: StreamKey, precondition
     const snapshot = record.snapshot;
     if (snapshot === null || snapshot.offset !== offset) throw refusal(record, 'SNAPSHOT_NOT_FOUND');
     checkIncarnation(record, precondition);
-    renewByRead(ctx, slot, record);
+    renew(ctx, slot, record);
     return snapshotRead(ctx, slot, record, snapshot);
   });
 }

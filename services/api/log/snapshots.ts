@@ -12,7 +12,7 @@ import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/recor
 import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 import { bodyRow, snapshotRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
-import { checkIncarnation, checkWritable, missing, pendingOf, refusal, type LogContext } from './context.js';
+import { checkIncarnation, checkWritable, missing, pendingOf, refusal, refuseSettled, renew, type LogContext } from './context.js';
 import { SNAPSHOT_INLINE_MAX, SNAPSHOTS_REMEMBERED } from './limits.js';
 import { checkBoundary } from './retention.js';
 import type { Slot } from './slot.js';
@@ -26,26 +26,34 @@ interface Received {
   readonly digest: string;
   readonly inline: Buffer | null;
   readonly file: StagingFile | null;
+  /** A change that names this body went to the log. */
+  staged: boolean;
 }
 
 export async function publishSnapshot(ctx: LogContext, request: PublishRequest): Promise<PublishOutcome> {
   if (request.declaredBytes !== null && request.declaredBytes > ctx.snapshotBytesMax) throw tooLarge(ctx);
   return ctx.core.using(request.key, async (slot) => {
-    const record = pendingOf(ctx, slot);
-    if (record === null) throw missing(ctx, slot);
-    checkPosition(record, request.offset);
-    if (isJson(record.contentType)) await checkBoundary(ctx, request.key, record, request.offset);
-    checkWritable(ctx, slot.partition);
-    const received = await receive(ctx, request, record);
-    let kept = false;
     try {
-      const outcome = await commit(ctx, slot, record, request, received);
-      kept = outcome.kept;
-      return outcome;
-    } finally {
-      if (!kept && received.file !== null) await ctx.staging.remove(received.file.name);
+      return await publish(ctx, slot, request);
+    } catch (error) {
+      return await refuseSettled(ctx, slot, error);
     }
   });
+}
+
+async function publish(ctx: LogContext, slot: Slot, request: PublishRequest): Promise<PublishOutcome> {
+  const record = pendingOf(ctx, slot);
+  if (record === null) throw missing(ctx, slot);
+  checkPosition(record, request.offset);
+  if (isJson(record.contentType)) await checkBoundary(ctx, slot, record, request.offset);
+  checkWritable(ctx, slot.partition);
+  const received = await receive(ctx, request, record);
+  try {
+    return await commit(ctx, slot, record, request, received);
+  } finally {
+    // Once staged the record may name the file, whatever the answer was; a leftover goes at the next start.
+    if (!received.staged && received.file !== null) await ctx.staging.remove(received.file.name);
+  }
 }
 
 /** 410 below the retained offset, 409 beyond the tail (SNAP-07, SNAP-08, SNAP-32). */
@@ -68,6 +76,8 @@ async function receive(ctx: LogContext, request: PublishRequest, record: StreamR
     for await (const piece of request.body) {
       bytes += piece.length;
       if (bytes > ctx.snapshotBytesMax) throw tooLarge(ctx);
+      // A large body must not fill the disk that appends are synced to.
+      if (ctx.pressure.refusal !== null) throw ctx.pressure.refusal;
       digest.update(piece);
       crc = crc32c(piece, crc);
       if (file === null && bytes >= SNAPSHOT_INLINE_MAX) {
@@ -82,10 +92,10 @@ async function receive(ctx: LogContext, request: PublishRequest, record: StreamR
     if (file !== null) await ctx.staging.discard(file);
     throw error;
   }
-  return { bytes, crc, digest: digest.finish(), inline: file === null ? Buffer.concat(small) : null, file };
+  return { bytes, crc, digest: digest.finish(), inline: file === null ? Buffer.concat(small) : null, file, staged: false };
 }
 
-async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: PublishRequest, received: Received): Promise<PublishOutcome & { readonly kept: boolean }> {
+async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: PublishRequest, received: Received): Promise<PublishOutcome> {
   const { offset } = request;
   const superseded = await supersededAt(ctx, slot, seen, offset);
   const record = pendingOf(ctx, slot);
@@ -98,8 +108,9 @@ async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: 
     const there = offset === visible.offset ? visible : superseded;
     if (there?.digest !== received.digest) throw refusal(record, 'SNAPSHOT_CONFLICT', { 'Stream-Snapshot-Offset': formatOffset(visible.offset), 'Stream-Snapshot-Digest': visible.digest });
     checkIncarnation(record, request.precondition);
+    renew(ctx, slot, record);
     await ctx.core.settled(slot);
-    return { record, offset, digest: received.digest, kept: false };
+    return { record, offset, digest: received.digest };
   }
   checkIncarnation(record, request.precondition);
   checkWritable(ctx, slot.partition);
@@ -122,11 +133,13 @@ async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: 
   if (stale) return commit(ctx, slot, seen, request, received);
   if (record.ttl !== null) slot.touchedAtMs = now;
   const next = { ...current, snapshot, touchedAtMs: record.ttl === null ? current.touchedAtMs : now };
-  await ctx.core.stage({ slot, next, ops });
+  const durable = ctx.core.stage({ slot, next, ops });
+  received.staged = true;
+  await durable;
   // A reader that took the old state may still want the old body (BOOT-26): it goes when none is left.
   if (visible !== null) ctx.pins.retire(record.incarnation, visible.offset, () => removeBody(ctx, slot, record, visible));
   if (received.file !== null && ctx.logged) ctx.cold.noteSnapshot(slot.partition);
-  return { record: next, offset, digest: snapshot.digest, kept: true };
+  return { record: next, offset, digest: snapshot.digest };
 }
 
 function bodyOps(slot: Slot, record: StreamRecord, snapshot: SnapshotRecord, body: Buffer): HotOp[] {
