@@ -10,9 +10,11 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import { normalizeMessages } from '../../../shared/protocol/json-text.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import { judgeProducer, nextProducerRecord } from '../../../shared/protocol/producers.js';
-import { advance } from '../../../shared/protocol/types.js';
+import { advance, type StreamKey } from '../../../shared/protocol/types.js';
+import { copyStreamRecord } from '../../../shared/storage/records/stream-record.js';
 import type { ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { checkIncarnation, checkWritable, missing, pendingOf, refusal, refuseSettled, renew, type LogContext } from './context.js';
+import { refusalOf } from './failures.js';
 import { PRODUCER_FORGET_MS, PRODUCERS_MAX } from './limits.js';
 import { forgetIdleProducers } from './producers-forget.js';
 import type { Slot } from './slot.js';
@@ -28,15 +30,23 @@ interface Decision {
 
 /** The hottest path: one turn without an await up to the staging when the stream's state is in memory and no producer has to be looked up. */
 export async function append(ctx: LogContext, request: AppendRequest): Promise<AppendOutcome> {
-  const slot = ctx.core.acquireLoaded(request.key) ?? (await ctx.core.acquire(request.key));
+  const slot = ctx.core.acquireLoaded(request.key) ?? (await loaded(ctx, request.key));
   try {
     const decision = request.producer === null ? judgeUnkeyed(ctx, slot, request) : await decide(ctx, slot, request);
     await decision.done;
     return decision.outcome;
   } catch (error) {
-    return await refuseSettled(ctx, slot, error);
+    return await refuseSettled(ctx, slot, refusalOf(ctx, request.key, error));
   } finally {
     ctx.core.release(slot);
+  }
+}
+
+async function loaded(ctx: LogContext, key: StreamKey): Promise<Slot> {
+  try {
+    return await ctx.core.acquire(key);
+  } catch (error) {
+    throw refusalOf(ctx, key, error);
   }
 }
 
@@ -113,16 +123,14 @@ function apply(ctx: LogContext, slot: Slot, record: StreamRecord, request: Appen
   const { producer } = request;
   const now = ctx.now();
   const range = { start: record.tail, end: advance(record.tail, payload.length) };
-  const next: StreamRecord = {
-    ...record,
-    tail: range.end,
-    closed: request.close,
-    closedBy: request.close && producer !== null ? { producerId: producer.id, epoch: producer.epoch, seq: producer.seq } : null,
-    lastSeq: request.seq ?? record.lastSeq,
-    touchedAtMs: record.ttl === null ? record.touchedAtMs : now,
-    producers: producer !== null && known === null && forgotten === null ? record.producers + 1 : record.producers,
-    producerFloor: floor,
-  };
+  const next = copyStreamRecord(record);
+  next.tail = range.end;
+  next.closed = request.close;
+  if (request.close && producer !== null) next.closedBy = { producerId: producer.id, epoch: producer.epoch, seq: producer.seq };
+  if (request.seq !== null) next.lastSeq = request.seq;
+  if (record.ttl !== null) next.touchedAtMs = now;
+  if (producer !== null && known === null && forgotten === null) next.producers++;
+  next.producerFloor = floor;
   if (record.ttl !== null) slot.touchedAtMs = now;
   const producerAfter = producer === null ? null : nextProducerRecord(known, producer, range, request.close, now);
   const done = ctx.core.stage({

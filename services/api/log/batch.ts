@@ -91,11 +91,15 @@ export interface Outcome {
 export function rowsOf(batch: OpenBatch, n: number, nowMs: number, logged: boolean): { readonly ops: HotOp[]; readonly outcomes: Outcome[] } {
   const ops: HotOp[] = [];
   const outcomes: Outcome[] = [];
-  for (const work of batch.works.values()) {
+  // In the order of their keys: the store's memory table finds the next place near the last one.
+  const works = [...batch.works.values()];
+  if (works.length > 1) works.sort((a, b) => a.slot.slot - b.slot.slot);
+  for (const work of works) {
     const before = work.slot.durable;
     const after = work.next === null ? removalRows(work, before, nowMs, logged, ops) : stateRows(work, before, work.next, n, nowMs, logged, ops);
     outcomes.push({ work, before, after });
   }
+  for (const { work, after } of outcomes) if (after !== null && work.appends.length > 0) appendRows(work, after, ops);
   for (const op of batch.ops) ops.push(op);
   return { ops, outcomes };
 }
@@ -120,7 +124,6 @@ function stateRows(work: SlotWork, before: StreamRecord | null, next: StreamReco
   const after = next === before ? before : numbered(next, work.quiet && !fresh ? before.change : n);
   ops.push({ type: 'put', key: (slot.rowKey ??= streamRow.key(slot.slot, slot.key)), value: streamRow.encode(after) });
   if (fresh) ops.push({ type: 'put', key: nameRow.key(slot.key), value: EMPTY });
-  appendRows(work, after, ops);
   if (work.producers !== null) {
     for (const [id, record] of work.producers) {
       ops.push({ type: 'put', key: producerRow.key(slot.slot, after.incarnation, id), value: producerRow.encode({ ...record, change: n }) });
@@ -145,7 +148,6 @@ function numbered(next: StreamRecord, change: number): StreamRecord {
 
 /** Values of the appended bytes: neighbours joined up to BLOCK_PAYLOAD_MAX, a longer append split over values that say so. */
 function appendRows(work: SlotWork, after: StreamRecord, ops: HotOp[]): void {
-  if (work.appends.length === 0) return;
   let end = work.from;
   for (const block of packAppends(work.from, work.appends)) {
     ops.push({ type: 'put', key: dataRow.key(work.slot.slot, after.incarnation, block.end), value: block.value });

@@ -54,6 +54,8 @@ export interface LogCore {
   watch(slot: StreamSlot, listener: (event: StreamEvent) => void): () => void;
   /** Unsealed logical bytes of a partition: sum over streams of tail - max(sealed, retained). */
   unsealedBytes(partition: number): number;
+  /** Bytes of a partition that are hot although a cold copy stands behind them. */
+  sealedHotBytes(partition: number): number;
   /** When the oldest dirty mark of the partition was set, null: nothing is dirty. */
   dirtySinceMs(partition: number): number | null;
   /** A seal plan took everything of the partition that was dirty before `atMs`: it no longer counts for `dirtySinceMs`. */

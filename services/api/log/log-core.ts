@@ -91,6 +91,10 @@ export class Core implements LogCore {
     return this.#load.unsealed(partition);
   }
 
+  sealedHotBytes(partition: number): number {
+    return this.#load.sealedHot(partition);
+  }
+
   dirtySinceMs(partition: number): number | null {
     return this.#load.dirtySince(partition);
   }

@@ -42,7 +42,7 @@ export class Log implements StreamLog {
   }
 
   append(request: AppendRequest): Promise<AppendOutcome> {
-    return this.#guarded(request.key, append(this.#ctx, request));
+    return append(this.#ctx, request);
   }
 
   answerEarly(request: Omit<AppendRequest, 'body'>): Promise<AppendOutcome | null> {

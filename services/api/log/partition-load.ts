@@ -1,7 +1,7 @@
 /**
- * How much of each partition is not sealed yet, and since when: kept in memory, moved with every durable change.
+ * How much of each partition is not sealed yet, and since when, and how much is sealed and hot all the same: kept in memory, moved with every durable change.
  *
- * Owns: the two numbers that make a seal due and that the back-pressure of writes looks at (design sections 3 and 6).
+ * Owns: the numbers that make a seal due, that the back-pressure of writes looks at, and that make sealed copies go early (design sections 3 and 6).
  */
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 
@@ -10,18 +10,27 @@ export function unsealedOf(record: StreamRecord | null): number {
   return record === null ? 0 : record.tail - Math.max(record.sealed, record.retained);
 }
 
+/** Logical bytes of a stream that are hot although a cold copy stands behind them. */
+export function sealedHotOf(record: StreamRecord | null): number {
+  return record === null ? 0 : Math.max(0, Math.min(record.sealed, record.tail) - Math.max(record.hotStart, record.retained));
+}
+
 export class PartitionLoad {
   readonly #unsealed: number[];
+  readonly #sealedHot: number[];
   readonly #dirtySince: (number | null)[];
 
   constructor(partitions: number) {
     this.#unsealed = Array.from({ length: partitions }, () => 0);
+    this.#sealedHot = Array.from({ length: partitions }, () => 0);
     this.#dirtySince = Array.from({ length: partitions }, () => null);
   }
 
   moved(partition: number, before: StreamRecord | null, after: StreamRecord | null): void {
     const moved = unsealedOf(after) - unsealedOf(before);
     if (moved !== 0) this.#unsealed[partition] = this.unsealed(partition) + moved;
+    const kept = sealedHotOf(after) - sealedHotOf(before);
+    if (kept !== 0) this.#sealedHot[partition] = this.sealedHot(partition) + kept;
   }
 
   marked(partition: number, atMs: number): void {
@@ -37,6 +46,12 @@ export class PartitionLoad {
 
   unsealed(partition: number): number {
     const bytes = this.#unsealed[partition];
+    if (bytes === undefined) throw new Error(`no partition ${partition}`);
+    return bytes;
+  }
+
+  sealedHot(partition: number): number {
+    const bytes = this.#sealedHot[partition];
     if (bytes === undefined) throw new Error(`no partition ${partition}`);
     return bytes;
   }

@@ -4,7 +4,7 @@ import type { Incarnation, Offset } from '../../protocol/types.js';
 import { BadBytes, sealed } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
 import { anyStreamRecord, sampleStreamRecord } from './arbitrary.contract.js';
-import { decodeStreamRecord, encodeStreamRecord } from './stream-record.js';
+import { copyStreamRecord, decodeStreamRecord, encodeStreamRecord } from './stream-record.js';
 
 describe('stream record', () => {
   it('comes back as it was written', () => {
@@ -51,5 +51,17 @@ describe('stream record', () => {
     for (let length = 0; length < fields.length; length++) {
       expect(() => decodeStreamRecord(sealed(1, null, (writer) => writer.raw(fields.subarray(0, length))))).toThrow(BadBytes);
     }
+  });
+
+  it('copies every member, whatever the record', () => {
+    fc.assert(
+      fc.property(anyStreamRecord, (record) => {
+        const copy = copyStreamRecord(record);
+        expect(copy).toEqual(record);
+        expect(Object.keys(copy)).toEqual(Object.keys(decodeStreamRecord(encodeStreamRecord(record))));
+        copy.tail = (record.tail + 1) as Offset;
+        expect(record.tail).not.toBe(copy.tail);
+      }),
+    );
   });
 });

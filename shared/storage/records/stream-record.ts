@@ -93,6 +93,35 @@ export function readStreamRecord(reader: ByteReader): StreamRecord {
   return record;
 }
 
+/**
+ * A copy to be changed before anyone else sees it. Written out, since records are copied at every append: with one list of members for all of them the
+ * engine keeps them in one shape, which a spread does not.
+ */
+export function copyStreamRecord(record: StreamRecord): Mutable<StreamRecord> {
+  return {
+    incarnation: record.incarnation,
+    contentType: record.contentType,
+    createdAtMs: record.createdAtMs,
+    tail: record.tail,
+    retained: record.retained,
+    sealed: record.sealed,
+    hotStart: record.hotStart,
+    closed: record.closed,
+    closedBy: record.closedBy,
+    ttl: record.ttl,
+    expiresAtMs: record.expiresAtMs,
+    touchedAtMs: record.touchedAtMs,
+    lastSeq: record.lastSeq,
+    producers: record.producers,
+    producerFloor: record.producerFloor,
+    snapshot: record.snapshot,
+    change: record.change,
+    loggedChange: record.loggedChange,
+  };
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
 /** A token that could have been issued. */
 export function readIncarnation(reader: ByteReader): Incarnation {
   const value = reader.varint();
