@@ -32,7 +32,7 @@ interface Decision {
 export async function append(ctx: LogContext, request: AppendRequest): Promise<AppendOutcome> {
   const slot = ctx.core.acquireLoaded(request.key) ?? (await loaded(ctx, request.key));
   try {
-    const decision = request.producer === null ? judgeUnkeyed(ctx, slot, request) : await decide(ctx, slot, request);
+    const decision = judgeNow(ctx, slot, request, false) ?? (await judgeLater(ctx, slot, request, request.producer!));
     await decision.done;
     return decision.outcome;
   } catch (error) {
@@ -50,10 +50,33 @@ async function loaded(ctx: LogContext, key: StreamKey): Promise<Slot> {
   }
 }
 
-function judgeUnkeyed(ctx: LogContext, slot: Slot, request: AppendRequest): Decision {
+/** Judges by what is in memory; null: the producer has to be looked up, or room to be made for it. `roomMade`: that was tried. */
+function judgeNow(ctx: LogContext, slot: Slot, request: AppendRequest, roomMade: boolean): Decision | null {
   const record = pendingOf(ctx, slot);
   if (record === null) throw missing(ctx, slot);
-  return judge(ctx, slot, record, request, null, null);
+  const { producer } = request;
+  if (producer === null) return judge(ctx, slot, record, request, null, null);
+  const known = slot.producers?.get(producer.id);
+  if (known === undefined) return null;
+  const forgotten = known !== null && known.lastAtMs + PRODUCER_FORGET_MS < ctx.now();
+  if ((known === null || forgotten) && record.producers >= PRODUCERS_MAX && !roomMade) return null;
+  return judge(ctx, slot, record, request, forgotten ? null : known, forgotten ? known : null);
+}
+
+async function judgeLater(ctx: LogContext, slot: Slot, request: AppendRequest, producer: ProducerClaim): Promise<Decision> {
+  let roomMade = false;
+  for (;;) {
+    const record = pendingOf(ctx, slot);
+    if (record === null) throw missing(ctx, slot);
+    if (slot.producers?.get(producer.id) === undefined) {
+      await ctx.core.producer(slot, record.incarnation, producer.id);
+    } else {
+      await forgetIdleProducers(ctx, slot, record.incarnation);
+      roomMade = true;
+    }
+    const decision = judgeNow(ctx, slot, request, roomMade);
+    if (decision !== null) return decision;
+  }
 }
 
 /**
@@ -80,27 +103,6 @@ export async function answerEarly(ctx: LogContext, request: Omit<AppendRequest, 
 }
 
 const EMPTY_BODY = Buffer.alloc(0);
-
-async function decide(ctx: LogContext, slot: Slot, request: AppendRequest): Promise<Decision> {
-  const producer = request.producer!;
-  let roomMade = false;
-  for (;;) {
-    const record = pendingOf(ctx, slot);
-    if (record === null) throw missing(ctx, slot);
-    if (slot.producers?.get(producer.id) === undefined) {
-      await ctx.core.producer(slot, record.incarnation, producer.id);
-      if (slot.pending !== record) continue;
-    }
-    const known = slot.producers?.get(producer.id) ?? null;
-    const forgotten = known !== null && known.lastAtMs + PRODUCER_FORGET_MS < ctx.now();
-    if ((known === null || forgotten) && record.producers >= PRODUCERS_MAX && !roomMade) {
-      await forgetIdleProducers(ctx, slot, record.incarnation);
-      roomMade = true;
-      continue;
-    }
-    return judge(ctx, slot, record, request, forgotten ? null : known, forgotten ? known : null);
-  }
-}
 
 /** Runs in one turn: nothing may be awaited between the look at `record` and the staging. */
 function judge(ctx: LogContext, slot: Slot, record: StreamRecord, request: AppendRequest, known: ProducerRecord | null, forgotten: ProducerRecord | null): Decision {

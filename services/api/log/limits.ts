@@ -10,7 +10,7 @@ export const BATCH_REQUESTS_MAX = 1024;
 /** Streams whose state is in memory; only ones in use exceed it. */
 export const SLOTS_MAX = 20_000;
 /** Producers remembered in memory for one stream while nothing of it is in flight. */
-export const PRODUCERS_CACHED_MAX = 64;
+export const PRODUCERS_CACHED_MAX = 256;
 /** Producers on record for one stream; beyond it ones idle for PRODUCER_IDLE_MS go, else 429 PRODUCER_LIMIT. */
 export const PRODUCERS_MAX = 4096;
 export const PRODUCER_IDLE_MS = 3_600_000;
