@@ -4,6 +4,8 @@
  * Owns: which pages these are. Promises: a page depends on the code alone, so that a test can compare it with the file.
  */
 import { configurationPage } from '../../shared/config/index.js';
+import { conformancePage } from './conformance.js';
+import { PROJECT } from '../lib/firn-process.js';
 import { ERRORS } from '../../shared/protocol/errors.js';
 
 export interface Page {
@@ -37,5 +39,6 @@ export function pages(): Page[] {
   return [
     { path: 'docs/configuration.md', text: configurationPage() },
     { path: 'docs/errors.md', text: errorsPage() },
+    { path: 'docs/conformance.md', text: conformancePage(PROJECT) },
   ];
 }

@@ -22,7 +22,7 @@ function settingsOf(): Record<string, string> {
   return random.chance(0.5) ? { FIRN_HOT_KEEP_MS: '0' } : { FIRN_HOT_KEEP_MS: String(random.pick([500, 600_000])) };
 }
 
-it(`R066 R101 ${ROUNDS} rounds of kill -9 lose, tear and repeat nothing`, { timeout: 60_000 + ROUNDS * 15_000 }, async () => {
+it(`PROD-16 APP-12 WO-03 R066 R101 ${ROUNDS} rounds of kill -9 lose, tear and repeat nothing`, { timeout: 60_000 + ROUNDS * 15_000 }, async () => {
   await node.start(settingsOf());
   const named = (name: string) => [new Stream(node.http, `/crash/${name}`), new Stream(node.http, `/v1/stream/crash/${name}`)] as const;
   const streams = [

@@ -163,7 +163,7 @@ describe('log core', () => {
     });
   });
 
-  it.each(['before', 'after'] as const)('R001 a batch that failed %s it was applied answers OUTCOME_UNKNOWN, and every state is read anew', async (when) => {
+  it.each(['before', 'after'] as const)('R001 WO-07 a batch that failed %s it was applied answers OUTCOME_UNKNOWN, and every state is read anew', async (when) => {
     await core.using(KEY, async (slot) => {
       await put(slot, 'kept');
       const events: StreamEvent[] = [];
