@@ -94,6 +94,29 @@ describe('SIGTERM', () => {
   });
 });
 
+describe('SIGTERM, slow clients', () => {
+  const node = ownNode();
+
+  it('R083 waits for the clients of both listeners at the same time, so that the waits do not add up', { timeout: 60_000 }, async () => {
+    await node.start();
+    const s = new Stream(node.http, '/ending/slow');
+    await s.create({ type: OCTETS });
+    const upload = await RawConnection.open(node.url);
+    upload.write(`POST ${s.path} HTTP/1.1\r\nHost: x\r\nContent-Type: ${OCTETS}\r\nContent-Length: 1000000\r\n\r\n`);
+    const trickle = setInterval(() => upload.write('x'.repeat(2_000)), 500);
+    const admin = await RawConnection.open(node.adminUrl);
+    admin.write('POST /__firn/verify HTTP/1.1\r\nHost: localhost\r\n');
+    await sleep(200);
+    const startedAt = Date.now();
+    const exit = await node.stop();
+    clearInterval(trickle);
+    expect(exit).toEqual({ code: 0, signal: null });
+    expect(Date.now() - startedAt).toBeLessThan(15_000);
+    upload.destroy();
+    admin.destroy();
+  });
+});
+
 describe('start', () => {
   it('R095 a second opener of the directory is refused with a clear line, and the first goes on', { timeout: 60_000 }, async () => {
     const first = new FirnNode();

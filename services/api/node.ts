@@ -68,13 +68,13 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
     engine,
     clientAddress: { address: clientListener.host, port: clientListener.port },
     adminAddress: { address: adminListener.host, port: adminListener.port },
-    // The operator's listener stays up while clients drain.
     close: () => closeAll([clientListener, adminListener], engine),
   };
 }
 
+/** Both listeners drain at the same time: their waits do not add up to more than a supervisor allows. */
 async function closeAll(listeners: readonly Listener[], engine: Engine): Promise<void> {
-  for (const listener of listeners) await listener.shutdown(DRAIN_MS);
+  await Promise.all(listeners.map((listener) => listener.shutdown(DRAIN_MS)));
   await engine.close();
 }
 

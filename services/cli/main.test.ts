@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { PassThrough, Readable } from 'node:stream';
+import { PassThrough, Readable, Writable } from 'node:stream';
 import { afterEach, describe, expect, it } from 'vitest';
 import { main } from './main.js';
 
@@ -11,12 +11,13 @@ interface Outcome {
 }
 
 /** Runs a command line in this process; everything it would touch of its own process is passed in. */
-async function firn(args: readonly string[], env: Record<string, string> = {}, stdin = ''): Promise<Outcome> {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+async function firn(args: readonly string[], env: Record<string, string> = {}, stdin = '', output: Writable | null = null): Promise<Outcome> {
+  const [read, stderr] = [new PassThrough(), new PassThrough()];
+  const stdout = output ?? read;
   let code = 0;
   await main(args, { env, stdin: Readable.from(stdin === '' ? [] : [Buffer.from(stdin)]), stdout, stderr, onSignal: () => () => undefined, onFatal: () => undefined, exit: (status) => { code = status; } });
   const all = (stream: PassThrough): string => String(stream.read() ?? '');
-  return { code, out: all(stdout), err: all(stderr) };
+  return { code, out: all(read), err: all(stderr) };
 }
 
 let server: Server | null = null;
@@ -128,6 +129,55 @@ describe('calls to a node', () => {
     });
     expect(await firn(['tail', 'demo/a'], { FIRN_PORT: port })).toEqual({ code: 0, out: 'one\ntwo\n', err: 'firn: connection lost, trying again\n' });
     expect(seen).toEqual(['/demo/a?offset=-1&live=sse', '/demo/a?offset=00000000000000000004&live=sse']);
+  });
+
+  it('follow goes on after a refusal that passes, and from where it was', async () => {
+    const seen: string[] = [];
+    const port = await listener((request, response) => {
+      seen.push(request.url ?? '');
+      const event = (data: object): string => `event: control\ndata:${JSON.stringify(data)}\n\n`;
+      if (seen.length === 1) response.writeHead(503).end('{"error":{"code":"LIVE_READ_BACKPRESSURE","message":"too many"}}');
+      else if (seen.length === 2) response.writeHead(200, { 'content-type': 'text/event-stream' }).end('event: error\ndata:{"error":{"code":"GROUP_RESTARTING","message":"restarting"}}\n\n');
+      else if (seen.length === 3) response.writeHead(200, { 'content-type': 'text/event-stream' }).end(event({ streamNextOffset: '5', streamClosed: true }));
+    });
+    const run = await firn(['tail', 'demo/a', '--from', '5'], { FIRN_PORT: port });
+    expect([run.code, run.err.split('trying again').length]).toEqual([0, 3]);
+    expect(run.err).toContain('503 LIVE_READ_BACKPRESSURE: too many');
+    expect(seen).toHaveLength(3);
+  });
+
+  it('follow ends at a refusal that stays, also in mid-stream', async () => {
+    const port = await listener((_request, response) => response.writeHead(200, { 'content-type': 'text/event-stream' }).end('event: error\ndata:{"error":{"code":"STREAM_NOT_FOUND","message":"gone"}}\n\n'));
+    expect(await firn(['tail', 'demo/a'], { FIRN_PORT: port })).toMatchObject({ code: 1, err: expect.stringContaining('STREAM_NOT_FOUND') });
+  });
+
+  it('end quietly when nobody reads their output any more', async () => {
+    const port = await listener((request, response) => {
+      if (request.url?.startsWith('/__firn') === true) return void response.end(JSON.stringify({ streams: Array.from({ length: 1_000 }, (_, n) => ({ key: `demo/${n}` })), next: 'demo/999' }));
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const more = setInterval(() => response.write('event: data\ndata:x\n\nevent: control\ndata:{"streamNextOffset":"1"}\n\n'), 5);
+      response.on('close', () => clearInterval(more));
+    });
+    for (const args of [['tail', 'demo/a'], ['streams']]) {
+      const closed = new Writable({ write: (_chunk, _encoding, done) => done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })) });
+      expect([args, await firn(args, { FIRN_PORT: port, FIRN_ADMIN_PORT: port }, '', closed)]).toEqual([args, { code: 0, out: '', err: '' }]);
+    }
+  });
+
+  it('take a key to the surface that has it, by the rules of keys', async () => {
+    const seen: string[] = [];
+    const port = await listener((request, response) => {
+      seen.push(request.url ?? '');
+      response.writeHead(204, { 'Stream-Next-Offset': '1' }).end();
+    });
+    for (const key of ['demo/a', 'demo/streams', 'demo/$a', '__up/a', 'abc/a', 'DEMO/a', 'a', 'demo/ä?#%']) expect((await firn(['append', key, 'x'], { FIRN_PORT: port })).code).toBe(0);
+    expect(seen).toEqual(['/demo/a', '/v1/stream/demo/streams', '/v1/stream/demo/%24a', '/v1/stream/__up/a', '/v1/stream/abc/a', '/v1/stream/DEMO/a', '/v1/stream/a', '/demo/%C3%A4%3F%23%25']);
+    for (const key of ['', 'a//b', 'demo/..', '/a', `demo/${'x'.repeat(130)}`]) expect(await firn(['append', key, 'x'], { FIRN_PORT: port })).toMatchObject({ code: 1, err: expect.stringContaining('names no stream') });
+    expect(await firn(['snapshot', 'get', 'demo/streams'])).toMatchObject({ code: 1, err: expect.stringContaining('not of the form bucket/stream') });
+  });
+
+  it('refuse a count that is none', async () => {
+    for (const count of ['abc', '0', '-1', '1.5', '']) expect(await firn(['streams', '--limit', count])).toMatchObject({ code: 2, out: '', err: expect.stringContaining('whole number') });
   });
 
   it('refuse a snapshot of a stream that the bucketed surface does not have', async () => {

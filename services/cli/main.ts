@@ -2,7 +2,8 @@
  * The command line `firn`.
  *
  * Owns: the list of commands and what their failures look like. Promises: exit code 0 when all went well, 2 for wrong settings or arguments, 1 otherwise,
- * with one sentence on standard error.
+ * with one sentence on standard error; a reader
+ * of the output that leaves ends a command quietly, but no node.
  */
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../../shared/config/index.js';
@@ -17,7 +18,8 @@ import { tailCommand } from './commands/tail.js';
 import { verifyCommand } from './commands/verify.js';
 import { workerCommand } from './commands/worker.js';
 import { processContext, type Context } from './context.js';
-import { CommandFailed } from './failures.js';
+import { CommandFailed, OutputClosed } from './failures.js';
+import { isClosedPipe } from './output.js';
 
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
@@ -46,6 +48,7 @@ function inherit(parent: Command): void {
 }
 
 function exitCodeOf(error: unknown, context: Context): number {
+  if (error instanceof OutputClosed) return 0;
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE;
   if (error instanceof ConfigError) {
     for (const problem of error.problems) context.stderr.write(`firn: ${problem}\n`);
@@ -56,10 +59,28 @@ function exitCodeOf(error: unknown, context: Context): number {
   return EXIT_FAILED;
 }
 
+/** Commands that go on when nobody reads what they say. */
+const SERVICES = new Set(['serve', 'worker']);
+
+/** Small writes tell only by an event that the pipe is closed; without a listener it would end the process with a stack trace. */
+function endWithReader(firn: Command, context: Context): void {
+  let serves = false;
+  firn.hook('preAction', (_firn, action) => {
+    serves = SERVICES.has(action.name());
+  });
+  context.stdout.on('error', (error) => {
+    if (!isClosedPipe(error)) context.stderr.write(`firn: standard output: ${error.message}\n`);
+    if (!serves) context.exit(isClosedPipe(error) ? 0 : EXIT_FAILED);
+  });
+  context.stderr.on('error', () => undefined);
+}
+
 /** Runs one command line (without program and script name) to its end and sets the exit code of the process. */
 export async function main(args: readonly string[], context: Context = processContext()): Promise<void> {
+  const firn = program(context);
+  endWithReader(firn, context);
   try {
-    await program(context).parseAsync([...args], { from: 'user' });
+    await firn.parseAsync([...args], { from: 'user' });
   } catch (error) {
     context.exit(exitCodeOf(error, context));
   }

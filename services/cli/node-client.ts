@@ -1,11 +1,15 @@
 /**
  * Calls to a running node over its two listeners.
  *
- * Owns: addresses, credentials and the reading of refusals. Promises: anything but 2xx throws `CommandFailed` with the node's own sentence.
+ * Owns: addresses, credentials and the reading of refusals. Promises: anything but 2xx throws `Refused` with the node's own sentence; what names a stream
+ * and where is decided by the rules of `shared/protocol/ids` alone.
  */
 import { request, type Dispatcher } from 'undici';
 import { httpUrl, type Config } from '../../shared/config/index.js';
-import { CommandFailed } from './failures.js';
+import { FirnError } from '../../shared/protocol/errors.js';
+import { baseKey, decodeBucketId, decodeStreamId, keyPath } from '../../shared/protocol/ids.js';
+import type { StreamKey } from '../../shared/protocol/types.js';
+import { CommandFailed, Refused } from './failures.js';
 
 /** A request that waits for work (a checkpoint, a check of everything) may stay silent for long. */
 const PATIENT = { headersTimeout: 0, bodyTimeout: 0 };
@@ -48,7 +52,7 @@ async function call(url: string, options: CallOptions): Promise<Answer> {
     if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EHOSTUNREACH') throw new NodeAway(`no node answers at ${new URL(url).origin}`, { cause: error });
     throw error;
   }
-  if (answer.statusCode >= 300) throw new CommandFailed(`${options.method ?? 'GET'} ${new URL(url).pathname}: ${answer.statusCode} ${await refusalText(answer)}`);
+  if (answer.statusCode >= 300) throw new Refused(`${options.method ?? 'GET'} ${new URL(url).pathname}: ${answer.statusCode} ${await refusalText(answer)}`, answer.statusCode);
   return answer;
 }
 
@@ -59,18 +63,41 @@ export async function callAdmin(config: Config, path: string, options: CallOptio
   return answer.body.json();
 }
 
-const BUCKETED = /^(?!__)(?!snapshots\/)(?!v1\/)[a-z0-9_-]{4,64}\/[^/]+$/;
+/** The key that a text names; both surfaces agree on what a key is. Throws `CommandFailed`. */
+function keyOf(text: string): StreamKey {
+  try {
+    return baseKey(text.split('/').map(encodeURIComponent).join('/'));
+  } catch (error) {
+    if (error instanceof FirnError) throw new CommandFailed(`"${text}" names no stream: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+/** Whether the bucketed surface has this key too. */
+function isBucketed(key: StreamKey): boolean {
+  const [bucket = '', stream = '', ...more] = keyPath(key).split('/');
+  if (more.length > 0) return false;
+  try {
+    decodeBucketId(bucket);
+    decodeStreamId(stream);
+    return true;
+  } catch (error) {
+    if (error instanceof FirnError) return false;
+    throw error;
+  }
+}
 
 /** Where a stream is found: on the bucketed surface when its key has that form, else on the base surface. */
-export function streamPath(key: string): string {
-  const path = key.split('/').map((segment) => encodeURIComponent(segment)).join('/');
-  return BUCKETED.test(key) ? `/${path}` : `/v1/stream/${path}`;
+export function streamPath(text: string): string {
+  const key = keyOf(text);
+  return isBucketed(key) ? `/${keyPath(key)}` : `/v1/stream/${keyPath(key)}`;
 }
 
 /** Operations that exist on the bucketed surface alone (snapshots, bootstrap). */
-export function bucketedPath(key: string): string {
-  if (!BUCKETED.test(key)) throw new CommandFailed(`"${key}" is not of the form bucket/stream: only such streams have snapshots and bootstraps`);
-  return streamPath(key);
+export function bucketedPath(text: string): string {
+  const key = keyOf(text);
+  if (!isBucketed(key)) throw new CommandFailed(`"${text}" is not of the form bucket/stream: only such streams have snapshots and bootstraps`);
+  return `/${keyPath(key)}`;
 }
 
 /** A path of the client listener. */

@@ -3,10 +3,21 @@
  */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
+import { OutputClosed } from './failures.js';
 
-/** Writes and waits until the other side takes more. */
+export function isClosedPipe(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException | null)?.code === 'EPIPE';
+}
+
+/** Writes and waits until the other side takes more. Throws `OutputClosed` when it takes no more at all. */
 export async function write(stream: Writable, chunk: string | Uint8Array): Promise<void> {
-  if (!stream.write(chunk)) await once(stream, 'drain');
+  if (isClosedPipe(stream.errored)) throw new OutputClosed();
+  if (stream.write(chunk)) return;
+  try {
+    await once(stream, 'drain');
+  } catch (error) {
+    throw isClosedPipe(error) ? new OutputClosed() : error;
+  }
 }
 
 /** Copies bytes to a stream without ending it; answers how many. */

@@ -27,7 +27,7 @@ export type PlanItem =
   | { readonly kind: 'snapshot'; readonly stream: number; readonly key: StreamKey; readonly incarnation: Incarnation; readonly record: SnapshotIdentity; readonly body: Buffer };
 
 /** What a checkpoint covers and holds. */
-export interface CheckpointDone {
+export interface CheckpointReport {
   readonly partition: number;
   readonly session: number;
   readonly seq: number;
@@ -55,7 +55,7 @@ export interface NodePort {
   /** Where a partition's log stands: what a checkpoint may cover. */
   logPosition(partition: number): Promise<{ readonly session: number; readonly seq: number }>;
   /** The checkpoint that a job was about exists. */
-  checkpointed(jobId: string, report: CheckpointDone): Promise<void>;
+  checkpointed(jobId: string, report: CheckpointReport): Promise<void>;
 }
 
 /** The node does not know this try any more: it was finished by another, or given up. Its objects are orphans. */

@@ -61,7 +61,7 @@ describe('values', () => {
   it('reads lists, origins and the S3 settings', () => {
     const config = loadConfig({
       env: {
-        FIRN_CORS_ORIGINS: 'https://a.example, http://b.example:8080', FIRN_PUBLIC_URL: 'https://logs.example/', FIRN_WEBHOOK_ALLOW: '10.0.0.0/8,::1',
+        FIRN_CORS_ORIGINS: 'https://a.example/, http://b.example:8080', FIRN_PUBLIC_URL: 'https://logs.example/', FIRN_WEBHOOK_ALLOW: '10.0.0.0/8,::1',
         FIRN_S3_BUCKET: 'logs', FIRN_S3_PREFIX: 'prod/firn/', FIRN_S3_ENDPOINT: 'http://127.0.0.1:9000', FIRN_S3_REGION: 'eu-west-1', FIRN_S3_FORCE_PATH_STYLE: 'true',
       },
     });
@@ -69,6 +69,7 @@ describe('values', () => {
     expect(config.publicUrl).toBe('https://logs.example');
     expect(config.webhookAllow).toEqual(['10.0.0.0/8', '::1']);
     expect(config.s3).toEqual({ bucket: 'logs', prefix: 'prod/firn', endpoint: 'http://127.0.0.1:9000', region: 'eu-west-1', forcePathStyle: true });
+    expect(loadConfig({ env: { FIRN_CORS_ORIGINS: '*' } }).corsOrigins).toEqual(['*']);
     for (const [name, text] of [
       ['FIRN_CORS_ORIGINS', 'https://a.example/path'], ['FIRN_CORS_ORIGINS', ','], ['FIRN_CORS_ORIGINS', '*,https://a.example'],
       ['FIRN_PUBLIC_URL', 'logs.example'], ['FIRN_PUBLIC_URL', 'https://user@logs.example'], ['FIRN_WEBHOOK_ALLOW', '10.0.0.0/33'], ['FIRN_WEBHOOK_ALLOW', 'localhost'],
@@ -105,6 +106,11 @@ describe('rules between settings', () => {
     expect(problemsOf({ FIRN_HOST: '0.0.0.0', FIRN_AUTH: '/etc/firn/auth.json' })).toEqual([]);
     for (const host of ['127.0.0.1', '127.9.9.9', '::1', '[::1]', 'localhost']) expect(problemsOf({ FIRN_HOST: host }), host).toEqual([]);
     for (const host of ['::', '10.0.0.1', 'node.example', '128.0.0.1']) expect(problemsOf({ FIRN_HOST: host }), host).toHaveLength(1);
+  });
+
+  it('names IPv6 hosts as a listener wants them, without brackets', () => {
+    expect(loadConfig({ env: { FIRN_HOST: '[::1]', FIRN_ADMIN_HOST: '[::1]' } })).toMatchObject({ host: '::1', adminHost: '::1', nodeAdminUrl: 'http://[::1]:4438' });
+    expect(problemsOf({ FIRN_HOST: '[::1]', FIRN_ADMIN_HOST: '::1', FIRN_PORT: '5000', FIRN_ADMIN_PORT: '5000' })[0]).toMatch(/a port each/);
   });
 
   it('wants a token for an admin listener beyond loopback', () => {

@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { SNAPSHOT_BYTES_CEILING, SNAPSHOT_BYTES_MAX_WITHOUT_COLD } from './limits.js';
-import { httpUrl, isLoopback, LOOPBACK_RANGES } from './net.js';
+import { bare, httpUrl, isLoopback, LOOPBACK_RANGES } from './net.js';
 import { flagOf, VARIABLES, type LOG_LEVELS, type Variable, type VariableKey } from './variables.js';
 
 export type ColdKind = 's3' | 'fs' | 'none';
@@ -122,8 +122,8 @@ function trimPrefix(prefix: string): string {
 }
 
 function compose(parsed: Parsed, warnings: readonly string[]): Config {
-  const host = parsed.host ?? '127.0.0.1';
-  const adminHost = parsed.adminHost ?? '127.0.0.1';
+  const host = bare(parsed.host ?? '127.0.0.1');
+  const adminHost = bare(parsed.adminHost ?? '127.0.0.1');
   const adminPort = parsed.adminPort ?? 4438;
   const cold = parsed.cold ?? (parsed.s3Bucket === undefined ? 'fs' : 's3');
   const redisUrl = parsed.redisUrl ?? null;

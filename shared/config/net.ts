@@ -12,7 +12,8 @@ export const LOOPBACK_RANGES: readonly string[] = ['127.0.0.0/8', '::1/128'];
 
 const LISTEN_EVERYWHERE: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
-function bare(host: string): string {
+/** A host as the socket calls want it: IPv6 without its brackets. */
+export function bare(host: string): string {
   return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
 }
 

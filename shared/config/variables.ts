@@ -67,17 +67,19 @@ function isOrigin(value: string): boolean {
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && (url.origin === value || `${url.origin}/` === value);
 }
 
+/** As browsers send it: without a slash at the end. */
+const ORIGIN = checked(isOrigin).transform((value) => new URL(value).origin);
+
 function origin(name: Variable<string>['name'], defaultText: string, meaning: string): Variable<string> {
-  const schema = checked(isOrigin).transform((value) => new URL(value).origin);
-  return variable({ name, schema, allowed: 'an http or https origin without a path, such as https://logs.example.com', defaultText, meaning });
+  return variable({ name, schema: ORIGIN, allowed: 'an http or https origin without a path, such as https://logs.example.com', defaultText, meaning });
 }
 
 function splitList(value: string): string[] {
   return value.split(',').map((entry) => entry.trim()).filter((entry) => entry !== '');
 }
 
-function list(name: Variable<string[]>['name'], entry: (value: string) => boolean, allowed: string, defaultText: string, meaning: string): Variable<string[]> {
-  const schema = z.string().transform(splitList).pipe(z.array(z.string().refine(entry)).min(1).max(LIST_ENTRIES_MAX));
+function list(name: Variable<string[]>['name'], entry: z.ZodType<string, string>, allowed: string, defaultText: string, meaning: string): Variable<string[]> {
+  const schema = z.string().transform(splitList).pipe(z.array(entry).min(1).max(LIST_ENTRIES_MAX));
   return variable({ name, schema, allowed, defaultText, meaning });
 }
 
@@ -86,9 +88,8 @@ const HOST_ALLOWED = 'a host name or an IP address';
 const NONE = 'none';
 
 /** A `*` stands alone: beside origins it would make them meaningless. */
-function isCorsEntry(value: string): boolean {
-  return value === '*' || isOrigin(value);
-}
+const CORS_ENTRY = z.union([z.literal('*'), ORIGIN]);
+const WEBHOOK_ENTRY = checked((value) => value === 'none' || isAddressRange(value));
 
 export const VARIABLES = {
   host: text('FIRN_HOST', HOST, HOST_ALLOWED, '127.0.0.1', 'Address of the client listener: both surfaces, nothing else.'),
@@ -97,7 +98,7 @@ export const VARIABLES = {
   adminPort: whole('FIRN_ADMIN_PORT', 0, 65_535, '4438', 'Port of the admin listener; 0 takes a free one.'),
   adminToken: variable({
     name: 'FIRN_ADMIN_TOKEN', schema: checked((value) => /^[\x21-\x7e]{1,1024}$/.test(value)), allowed: '1 to 1024 visible ASCII characters',
-    defaultText: NONE, meaning: 'Bearer token of the admin listener; required when it listens beyond loopback.', secret: true,
+    defaultText: NONE, meaning: 'Bearer token of the admin listener; required when it listens beyond loopback. Without it only requests whose `Host` is localhost or a loopback address are answered.', secret: true,
   }),
   nodeAdminUrl: origin('FIRN_NODE_ADMIN_URL', 'from `FIRN_ADMIN_HOST` and `FIRN_ADMIN_PORT`', 'Where a worker or the command line finds the node. Handlers in a node\'s process always use their own node.'),
   publicUrl: origin('FIRN_PUBLIC_URL', NONE, 'Origin in `Location` and other links to this node; none: the Host of the request.'),
@@ -121,8 +122,8 @@ export const VARIABLES = {
   diskFreeMin: whole('FIRN_DISK_FREE_MIN', 0, Number.MAX_SAFE_INTEGER, '536870912', 'Free disk bytes below which writes get 503 `WAL_DISK_PRESSURE`, until twice as much is free.'),
   requestBytesMax: whole('FIRN_REQUEST_BYTES_MAX', 1, REQUEST_BYTES_CEILING, '33554432', 'Largest body of one append or create, bytes.'),
   snapshotBytesMax: whole('FIRN_SNAPSHOT_BYTES_MAX', 1, SNAPSHOT_BYTES_CEILING, `1073741824; with \`FIRN_COLD=none\` ${SNAPSHOT_BYTES_MAX_WITHOUT_COLD}`, 'Largest snapshot, bytes.'),
-  corsOrigins: list('FIRN_CORS_ORIGINS', isCorsEntry, '*, or http and https origins separated by commas', NONE, 'Origins that get `Access-Control-Allow-Origin`, with every protocol header exposed.'),
-  webhookAllow: list('FIRN_WEBHOOK_ALLOW', (value) => value === 'none' || isAddressRange(value), 'none, or IP addresses and ranges (address/bits) separated by commas', 'loopback while the node listens on loopback, else none', 'Private addresses that webhooks may reach.'),
+  corsOrigins: list('FIRN_CORS_ORIGINS', CORS_ENTRY, '*, or http and https origins separated by commas', NONE, 'Origins that get `Access-Control-Allow-Origin`, with every protocol header exposed.'),
+  webhookAllow: list('FIRN_WEBHOOK_ALLOW', WEBHOOK_ENTRY, 'none, or IP addresses and ranges (address/bits) separated by commas', 'loopback while the node listens on loopback, else none', 'Private addresses that webhooks may reach.'),
   auth: text('FIRN_AUTH', /^[^\0]+$/, 'the path of an auth configuration', NONE, 'Auth configuration. Without it a node listens on loopback only, unless `FIRN_ALLOW_OPEN=1`.'),
   allowOpen: flag('FIRN_ALLOW_OPEN', '0', 'Listen beyond loopback without auth.'),
   log: choice('FIRN_LOG', LOG_LEVELS, 'info', 'Level of the log: JSON lines on standard output.'),

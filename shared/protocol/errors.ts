@@ -73,6 +73,7 @@ const TABLE = {
   SNAPSHOT_TOO_LARGE: refusal(413, 'the body is above the limit of a snapshot'),
   OFFSET_OUT_OF_RANGE: refusal(416, 'the offset lies beyond the tail of the stream'),
   RANGE_NOT_SATISFIABLE: refusal(416, 'the byte range lies outside the snapshot'),
+  EXPECTATION_FAILED: refusal(417, 'the only expectation that can be met is 100-continue'),
   PRODUCER_LIMIT: refusal(429, 'the stream has as many producers as it can hold'),
   STAGED_PARTS_LIMIT: refusal(429, 'the stream has as many staged snapshot parts as it can hold'),
   RATE_LIMITED: { status: 429, sentence: 'too many requests', retryAfter: RETRY_AFTER_S },

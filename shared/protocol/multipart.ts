@@ -1,7 +1,7 @@
 /**
  * Framing of a bootstrap answer (requirements section 21, RFC 2046 5.1).
  *
- * Promises: a part is head, body, `PART_TAIL`; the lengths are known before the bodies are read; nothing in a body is looked at: the
+ * Promises: a part is head, body, `PART_TAIL`; nothing in a body is looked at: the
  * boundary has 128 random bits, so no stored content can hold it (BOOT-16 .. BOOT-18).
  */
 
@@ -27,10 +27,4 @@ export function partHead(boundary: string, contentType: string): Buffer {
 /** What stands behind the last part. */
 export function multipartEnd(boundary: string): Buffer {
   return Buffer.from(`--${boundary}--\r\n`, 'latin1');
-}
-
-/** `Content-Length` of an answer with these parts. */
-export function multipartLength(boundary: string, parts: readonly { readonly contentType: string; readonly bytes: number }[]): number {
-  const emptyPart = partHead(boundary, '').length + PART_TAIL.length;
-  return parts.reduce((sum, part) => sum + emptyPart + part.contentType.length + part.bytes, multipartEnd(boundary).length);
 }

@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { arrayLength, arrayOf, arrayPieces } from './ndjson-array.js';
+import { arrayLength, arrayPieces, writeArray } from './ndjson-array.js';
 
 const messages = fc.array(fc.json({ noUnicodeString: false }).map((text) => JSON.stringify(JSON.parse(text))), { maxLength: 8 });
+
+function arrayOf(ndjson: string): string {
+  const out = Buffer.alloc(arrayLength(Buffer.byteLength(ndjson)) + 2, '.');
+  expect(writeArray(out, 1, Buffer.from(ndjson))).toBe(out.length - 1);
+  return out.toString().slice(1, -1);
+}
 
 /** Cuts a buffer at the given places. */
 function cut(whole: Buffer, places: readonly number[]): Buffer[] {
@@ -27,7 +33,7 @@ describe('ndjson as an array', () => {
       const before = Buffer.from(ndjson);
       const expected = `[${texts.join(',')}]`;
       const pieces = cut(ndjson, places);
-      expect(arrayOf(pieces).toString()).toBe(expected);
+      expect(arrayOf(ndjson.toString())).toBe(expected);
       expect((await collected(pieces, ndjson.length)).toString()).toBe(expected);
       expect(arrayLength(ndjson.length)).toBe(Buffer.byteLength(expected));
       expect(ndjson).toEqual(before);
@@ -35,17 +41,17 @@ describe('ndjson as an array', () => {
   });
 
   it('READ-15 OFF-09 nothing is an empty array', async () => {
-    expect(arrayOf([]).toString()).toBe('[]');
+    expect(arrayOf('')).toBe('[]');
     expect((await collected([Buffer.alloc(0)], 0)).toString()).toBe('[]');
     expect(arrayLength(0)).toBe(2);
   });
 
-  it('JSON-19 spellings stay', () => expect(arrayOf([Buffer.from('1.50e3\n{"a":1,"a":"\\ud800"}\n')]).toString()).toBe('[1.50e3,{"a":1,"a":"\\ud800"}]'));
+  it('JSON-19 spellings stay', () => expect(arrayOf('1.50e3\n{"a":1,"a":"\\ud800"}\n')).toBe('[1.50e3,{"a":1,"a":"\\ud800"}]'));
 
   it('I9 a source that is short, long or cut is an error', async () => {
     await expect(collected([Buffer.from('1\n')], 4)).rejects.toThrow('2 bytes');
     await expect(collected([Buffer.from('1\n2\n')], 2)).rejects.toThrow('more than 2');
     await expect(collected([Buffer.from('1\n2')], 3)).rejects.toThrow('whole messages');
-    expect(() => arrayOf([Buffer.from('1\n2')])).toThrow('whole messages');
+    expect(() => arrayOf('1\n2')).toThrow('whole messages');
   });
 });

@@ -5,6 +5,8 @@
  * length is known before the bytes are; the buffers given are not changed.
  */
 
+/** Messages up to this length are looked at byte by byte: cheaper than a call. */
+const SHORT_MESSAGE_BYTES = 32;
 const LF = 10;
 const OPEN = 91;
 const CLOSE = 93;
@@ -15,20 +17,12 @@ export function arrayLength(ndjsonBytes: number): number {
   return ndjsonBytes === 0 ? 2 : ndjsonBytes + 1;
 }
 
-/** The array of whole messages given in pieces that may be cut anywhere. */
-export function arrayOf(pieces: readonly Buffer[]): Buffer {
-  const total = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  const out = Buffer.allocUnsafe(arrayLength(total));
-  writeArray(out, 0, pieces);
-  return out;
-}
-
-/** Writes `arrayOf(pieces)` into `out` from `at`; returns the position after it. */
-export function writeArray(out: Buffer, at: number, pieces: readonly Buffer[]): number {
+/** Writes the array of whole messages into `out` from `at`; returns the position after it. */
+export function writeArray(out: Buffer, at: number, ndjson: Buffer): number {
   let end = at;
   out[end++] = OPEN;
   const first = end;
-  for (const piece of pieces) end += piece.copy(out, end);
+  end += ndjson.copy(out, end);
   if (end === first) {
     out[end++] = CLOSE;
     return end;
@@ -66,9 +60,11 @@ export async function* arrayPieces(pieces: AsyncIterable<Buffer>, ndjsonBytes: n
 
 /** Puts a comma for each LF in [from, to). */
 function commas(out: Buffer, from: number, to: number): void {
-  let at = out.indexOf(LF, from);
-  while (at >= 0 && at < to) {
+  for (let at = from; at < to; at++) {
+    const near = Math.min(at + SHORT_MESSAGE_BYTES, to);
+    while (at < near && out[at] !== LF) at++;
+    if (at === near) at = out.indexOf(LF, near);
+    if (at < 0 || at >= to) return;
     out[at] = COMMA;
-    at = out.indexOf(LF, at + 1);
   }
 }

@@ -10,7 +10,6 @@ import {
   encodeBlock,
   mergeBlocks,
   packAppends,
-  splitIntoBlocks,
   type Append,
   type BlockEntry,
   type PackedBlock,
@@ -114,7 +113,7 @@ describe('block', () => {
   });
 
   it('cuts a long append and says so', () => {
-    const blocks = splitIntoBlocks(at(10), Buffer.alloc(2 * BLOCK_PAYLOAD_MAX + 5, 7), 99).map((block) => decodeBlock(block.value));
+    const blocks = packAppends(at(10), [{ payload: Buffer.alloc(2 * BLOCK_PAYLOAD_MAX + 5, 7), atMs: 99 }]).map((block) => decodeBlock(block.value));
     expect(blocks.map((block) => [block.resumes, block.continues, block.payload.length])).toEqual([
       [false, true, BLOCK_PAYLOAD_MAX],
       [true, true, BLOCK_PAYLOAD_MAX],

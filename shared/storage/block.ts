@@ -150,11 +150,6 @@ export function packAppends(start: Offset, appends: readonly Append[]): PackedBl
   return packed;
 }
 
-/** One long append as blocks; the whole is one entry of `payload.length` bytes. */
-export function splitIntoBlocks(start: Offset, payload: Buffer, atMs: number): PackedBlock[] {
-  return packAppends(start, [{ payload, atMs }]);
-}
-
 /**
  * Joins neighbouring blocks into one, first to last, and joins the two pieces of an entry that was cut between them. The payload's sum is combined from the
  * stored sums, never computed anew, so damage that came in stays visible.

@@ -5,7 +5,7 @@
  * Promises: one part in memory at a time on both sides (I11); the reader gives exactly the items that were written or throws `BadBytes` (I9).
  */
 import { BadBytes, ByteReader, ByteWriter } from './codec.js';
-import { CheckpointOrder, itemsOfEntry, readCheckpointItem, writeCheckpointItem, type CheckpointEntry, type CheckpointItem } from './checkpoint-item.js';
+import { CheckpointOrder, readCheckpointItem, writeCheckpointItem, type CheckpointItem } from './checkpoint-item.js';
 import { crc32c, crc32cOf, storedSum } from './crc.js';
 import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX, FRAME_TARGET_BYTES_MAX, checkFrame, encodeFrame, frameLengthAt, rawOf, type EncodedFrame } from './frame.js';
 
@@ -58,16 +58,6 @@ export class CheckpointWriter {
     if (this.open.length < FRAME_BYTES) return null;
     this.closeFrame();
     return this.bytesMax + FRAME_RAW_BYTES_MAX > this.partBytesMax ? this.closePart() : null;
-  }
-
-  /** Adds one whole stream; the parts that it completed. */
-  async addEntry(entry: CheckpointEntry): Promise<CheckpointPart[]> {
-    const parts: CheckpointPart[] = [];
-    for (const item of itemsOfEntry(entry)) {
-      const part = await this.add(item);
-      if (part !== null) parts.push(part);
-    }
-    return parts;
   }
 
   /** The last part; null when everything was given out, or nothing was added. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../protocol/types.js';
-import { BLOCK_PAYLOAD_MAX, decodeBlock, packAppends, splitIntoBlocks } from './block.js';
+import { BLOCK_PAYLOAD_MAX, decodeBlock, packAppends } from './block.js';
 import { BadBytes } from './codec.js';
 import { crc32c } from './crc.js';
 import { encodeFooter } from './data-object-footer.js';
@@ -119,7 +119,7 @@ describe('data object', () => {
   });
 
   it('R107 takes blocks only in the order of incarnation and offset', () => {
-    const block = (from: number): Buffer => splitIntoBlocks(at(from), Buffer.from('abcd'), 1)[0]?.value as Buffer;
+    const block = (from: number): Buffer => packAppends(at(from), [{ payload: Buffer.from('abcd'), atMs: 1 }])[0]?.value as Buffer;
     const writer = new DataObjectWriter();
     writer.addBlock(key(2), inc(2), block(10));
     expect(() => writer.addBlock(key(2), inc(2), block(13))).toThrow('behind');
@@ -131,7 +131,7 @@ describe('data object', () => {
 
   it('I3 takes no damaged block and no body but the published one', async () => {
     const writer = new DataObjectWriter();
-    const block = Buffer.from(splitIntoBlocks(at(0), Buffer.from('abcd'), 1)[0]?.value as Buffer);
+    const block = Buffer.from(packAppends(at(0), [{ payload: Buffer.from('abcd'), atMs: 1 }])[0]?.value as Buffer);
     block[block.length - 1] = 0;
     expect(() => writer.addBlock(key(1), inc(1), block)).toThrow(BadBytes);
     expect(() => writer.addSnapshot(key(1), inc(1), snapshotOf(0, Buffer.from('a')), Buffer.from('b'))).toThrow(BadBytes);
@@ -143,11 +143,11 @@ describe('data object', () => {
     const payload = randomBytes(BLOCK_PAYLOAD_MAX);
     let from = 0;
     while (writer.fits(BLOCK_PAYLOAD_MAX + 100)) {
-      writer.addBlock(key(1), inc(1), splitIntoBlocks(at(from), payload, 1)[0]?.value as Buffer);
+      writer.addBlock(key(1), inc(1), packAppends(at(from), [{ payload, atMs: 1 }])[0]?.value as Buffer);
       from += payload.length;
     }
     expect(writer.rawBytes).toBeGreaterThan(DATA_OBJECT_RAW_BYTES_MAX - 2 * BLOCK_PAYLOAD_MAX);
-    expect(() => writer.addBlock(key(1), inc(1), splitIntoBlocks(at(from), payload, 1)[0]?.value as Buffer)).toThrow(RangeError);
+    expect(() => writer.addBlock(key(1), inc(1), packAppends(at(from), [{ payload, atMs: 1 }])[0]?.value as Buffer)).toThrow(RangeError);
     const packed = await writer.finish();
     expect(packed.bytes).toBeLessThan(67_108_864);
     expect(packed.items.at(-1)?.end).toBe(from);
@@ -156,9 +156,9 @@ describe('data object', () => {
 
   it('I11 holds 65,536 ranges and no more', async () => {
     const writer = new DataObjectWriter();
-    for (let index = 0; index < DATA_OBJECT_RANGES_MAX; index++) writer.addBlock(key(index), inc(index), splitIntoBlocks(at(index), Buffer.from('ab'), 1)[0]?.value as Buffer);
+    for (let index = 0; index < DATA_OBJECT_RANGES_MAX; index++) writer.addBlock(key(index), inc(index), packAppends(at(index), [{ payload: Buffer.from('ab'), atMs: 1 }])[0]?.value as Buffer);
     expect(writer.fits(10)).toBe(false);
-    expect(() => writer.addBlock(key(0), inc(99_999), splitIntoBlocks(at(0), Buffer.from('ab'), 1)[0]?.value as Buffer)).toThrow(RangeError);
+    expect(() => writer.addBlock(key(0), inc(99_999), packAppends(at(0), [{ payload: Buffer.from('ab'), atMs: 1 }])[0]?.value as Buffer)).toThrow(RangeError);
     const packed = await writer.finish();
     let inOrder = 0;
     for await (const item of parseDataObject(Buffer.concat(packed.body))) if (decodeBlock(item.value).start === inOrder) inOrder++;

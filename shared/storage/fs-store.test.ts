@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, readdir, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, readFile, readdir, rm, symlink, truncate, utimes, writeFile, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { FsObjectStore } from './fs-store.js';
+import { DIRTY_BYTES_MAX, FsObjectStore } from './fs-store.js';
 import { objectStoreContract } from './object-store.contract.js';
 import { ObjectDamaged, ObjectMissing, StoreUnavailable } from './object-store.js';
 
@@ -35,6 +35,46 @@ describe('object store in a directory', () => {
     for await (const { key } of store.list('')) keys.push(key);
     return keys;
   }
+
+  it.each(['putOnce', 'putUnique'] as const)('%s never has more of a body unsynced than other writers of the disk can wait for', async (put) => {
+    const probe = await open(join(directory, 'probe'), 'w');
+    const proto = Object.getPrototypeOf(probe) as FileHandle;
+    await probe.close();
+    const { write, datasync, sync } = proto;
+    let dirty = 0;
+    let dirtyMost = 0;
+    let syncs = 0;
+    try {
+      proto.write = async function (this: FileHandle, ...args: unknown[]) {
+        const result = await (write as unknown as (...given: unknown[]) => Promise<{ bytesWritten: number; buffer: Buffer }>).apply(this, args);
+        dirty += result.bytesWritten;
+        dirtyMost = Math.max(dirtyMost, dirty);
+        return result;
+      } as typeof write;
+      const synced = (original: () => Promise<void>) => async function (this: FileHandle): Promise<void> {
+        await original.call(this);
+        dirty = 0;
+        syncs++;
+      };
+      proto.datasync = synced(datasync);
+      proto.sync = synced(sync);
+      const store = await FsObjectStore.open(join(directory, 'objects'));
+      // Pieces that end within, at and behind the limit.
+      const parts = [700_000, 700_000, 5_000_001, 1, 1_048_576, 17].map((bytes, n) => Buffer.alloc(bytes, n + 1));
+      const whole = Buffer.concat(parts);
+      syncs = 0;
+      if (put === 'putOnce') expect(await store.putOnce('segments/one', parts)).toBe('created');
+      else await store.putUnique('segments/one', (async function* () { yield* parts; })(), whole.length);
+      expect(dirtyMost).toBeGreaterThan(0);
+      expect(dirtyMost).toBeLessThanOrEqual(DIRTY_BYTES_MAX);
+      expect(dirty).toBe(0);
+      // Small pieces share a sync.
+      expect(syncs).toBeLessThanOrEqual(Math.ceil(whole.length / DIRTY_BYTES_MAX) + 5);
+      expect((await store.get('segments/one')).equals(whole)).toBe(true);
+    } finally {
+      Object.assign(proto, { write, datasync, sync });
+    }
+  });
 
   it('I4 ignores what a killed process left unfinished and removes it at the next open', async () => {
     const gone = spawnSync(process.execPath, ['-e', '']).pid;

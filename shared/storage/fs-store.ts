@@ -15,6 +15,11 @@ import { ObjectDamaged, ObjectMissing, StoreUnavailable, type ObjectInfoListed, 
 /** A body of `putOnce`: what S3 takes in a single PUT here. */
 export const PUT_ONCE_BYTES_MAX = 67_108_864;
 const READ_BYTES = 262_144;
+/**
+ * Bytes of a body that may be written and not be on the disk yet. A journalling file system (ext4) makes every sync on it, that of a hot store's log among them,
+ * wait for the data of files that are being synced: 64 MiB at once would hold up acknowledgements for as long as they take to reach the disk.
+ */
+export const DIRTY_BYTES_MAX = 1_048_576;
 /** Folders remembered as made and synced. */
 const FOLDERS_MAX = 10_000;
 
@@ -151,9 +156,18 @@ export class FsObjectStore implements ObjectStore {
     try {
       const file = await unavailable(() => open(path, 'wx'));
       handle = file;
+      let dirty = 0;
       for await (const part of body) {
-        signal?.throwIfAborted();
-        await unavailable(() => writeAll(file, part));
+        for (let at = 0; at < part.length; ) {
+          signal?.throwIfAborted();
+          const piece = part.subarray(at, at + DIRTY_BYTES_MAX - dirty);
+          await unavailable(() => writeAll(file, piece));
+          at += piece.length;
+          dirty += piece.length;
+          if (dirty < DIRTY_BYTES_MAX) continue;
+          await unavailable(() => file.datasync());
+          dirty = 0;
+        }
       }
       await unavailable(() => file.sync());
       signal?.throwIfAborted();

@@ -5,6 +5,7 @@
  * since nobody may write into a store that he does not understand.
  */
 import { z } from 'zod';
+import { TOKEN_KEY_BYTES } from '../protocol/incarnation.js';
 import { BadBytes } from './codec.js';
 import { SESSION_MAX } from './records/object-id.js';
 import { PARTITIONS_MAX } from './slots.js';
@@ -12,8 +13,6 @@ import { PARTITIONS_MAX } from './slots.js';
 /** Format of everything in the store. A change that older programs would misread raises it. */
 export const STORE_FORMAT = 1;
 export const SLOT_HASH = 'crc32c-16';
-/** Key of the permutation of incarnation tokens. */
-export const TOKEN_KEY_BYTES = 32;
 /** Neither document is ever longer. */
 const DOCUMENT_BYTES_MAX = 65_536;
 

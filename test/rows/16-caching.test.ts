@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
 import { controlsOf } from '../support/sse.js';
-import { BUCKETED, fresh, JSON_TYPE, OCTETS, onBoth, TEXT, twin } from '../support/stream.js';
+import { BASE, BUCKETED, fresh, JSON_TYPE, OCTETS, onBoth, TEXT, twin } from '../support/stream.js';
 
 const node = useNode();
 const INTERVAL_MS = 20_000;
@@ -150,6 +150,16 @@ describe('caching across the surfaces', () => {
       expect(answer.status).toBe(200);
       expect(answer.need('cache-control')).toContain('private');
       expect(answer.need('cache-control')).toContain('no-cache');
+      expect(answer.need('vary').toLowerCase()).toContain('stream-incarnation');
+    }
+  });
+
+  it('CACHE-18 an answer without that header is not reused for a request that has it', async () => {
+    for (const on of [BUCKETED, BASE]) {
+      const s = fresh(node, on);
+      await s.create({ type: OCTETS, body: 'abc' });
+      const answer = await s.read({ offset: '-1' });
+      expect([answer.status, answer.need('cache-control')]).toEqual([200, expect.stringContaining('public')]);
       expect(answer.need('vary').toLowerCase()).toContain('stream-incarnation');
     }
   });

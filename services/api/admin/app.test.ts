@@ -114,6 +114,22 @@ describe('the admin listener', () => {
     expect((await send('GET', 'metrics', { authorization: 'bearer secret' })).status).toBe(200);
   });
 
+  it('without a token answers to a name of this machine alone, so that no page can give its own name to it', async () => {
+    await start();
+    for (const host of ['127.0.0.1:4438', '127.8.9.1', 'localhost:4438', 'LOCALHOST', '[::1]:4438']) expect([host, (await send('GET', 'streams', { host })).status]).toEqual([host, 200]);
+    for (const host of ['evil.example:4438', 'evil.example', '10.0.0.1:4438', 'localhost.evil.example', '127.0.0.1.evil.example', '[::2]', 'localhost:4438:1', '[::1']) {
+      for (const [method, path] of [['GET', 'streams'], ['POST', 'seal'], ['DELETE', 'buckets/demo']] as const) {
+        const answer = await send(method, path, { host });
+        expect([host, answer.status, code(answer.text)]).toEqual([host, 403, 'FORBIDDEN']);
+      }
+    }
+  });
+
+  it('with a token answers to any name', async () => {
+    await start({}, 'secret');
+    expect((await send('GET', 'metrics', { host: 'logs.example', authorization: 'Bearer secret' })).status).toBe(200);
+  });
+
   it('lets no page of another origin do anything', async () => {
     await start();
     expect((await send('POST', 'seal', { origin: 'https://evil.example' })).status).toBe(403);

@@ -8,6 +8,8 @@ import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
 import type { Logger } from '../../../shared/observability/index.js';
 import { baseKey, decodeBucketId } from '../../../shared/protocol/ids.js';
+import { DeadlinePassed, withSignal } from '../../../shared/time/joined-signal.js';
+import { onceOver } from '../live/over.js';
 import { access } from './access.js';
 import { AdminRefusal, renderFailures } from './refusal.js';
 import type { AdminBackend, Health } from './types.js';
@@ -100,25 +102,25 @@ async function work(ctx: Context, run: (signal: AbortSignal, query: URLSearchPar
   const query = new URLSearchParams(ctx.querystring);
   const timeoutMs = numberOf(query.get('timeout_ms'), 'timeout_ms', TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS);
   const left = new AbortController();
-  const onLeft = (): void => left.abort(new Error('the client left'));
-  const timeout = AbortSignal.timeout(timeoutMs);
-  ctx.res.once('close', onLeft);
+  const forget = onceOver(ctx.res, () => left.abort(new Error('the client left')));
   try {
-    ctx.body = await raced(run(AbortSignal.any([left.signal, timeout]), query), timeout);
+    ctx.body = await withSignal([left.signal], timeoutMs, (signal) => raced(run(signal, query), signal));
   } catch (error) {
-    if (timeout.aborted) throw new AdminRefusal(504, 'TIMED_OUT', `this was not done within ${timeoutMs} ms`);
+    if (error instanceof DeadlinePassed) throw new AdminRefusal(504, 'TIMED_OUT', `this was not done within ${timeoutMs} ms`);
     throw error;
   } finally {
-    ctx.res.off('close', onLeft);
+    forget();
   }
 }
 
 /** A time-out is answered also while the work itself is slow to give up. */
-function raced<T>(running: Promise<T>, timeout: AbortSignal): Promise<T> {
+function raced<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const onTimeout = (): void => reject(timeout.reason as Error);
-    timeout.addEventListener('abort', onTimeout, { once: true });
-    running.then(resolve, reject).finally(() => timeout.removeEventListener('abort', onTimeout));
+    const onAbort = (): void => {
+      if (signal.reason instanceof DeadlinePassed) reject(signal.reason);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    running.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
 }
 

@@ -15,7 +15,7 @@ import type { LogCore, StreamSlot } from '../log/core.js';
 import { isPassing } from './damage.js';
 import { purgeUnmark } from './directory.js';
 import { SLICE_ROWS_MAX, STORE_RETRY_MS } from './limits.js';
-import type { LogPosition } from '../../worker/log/log-reader.js';
+import type { LogPosition } from '../../../shared/storage/history/log-reader.js';
 import { ObjectCounts } from './object-counts.js';
 import { slicesOf } from './slices.js';
 import type { Steps } from './steps.js';
@@ -34,8 +34,6 @@ export interface ApplierOptions {
   readonly hotKeepMs: number;
   readonly steps: Steps;
   readonly stop: AbortSignal;
-  /** So many bytes got a cold copy while their hot one is still there. */
-  readonly onSealed: (bytes: number) => void;
 }
 
 export class Applier {
@@ -148,7 +146,6 @@ export class Applier {
       ops.push({ type: 'put', key: evictRow.key(partition, now() + hotKeepMs, slot.slot, pending.incarnation), value: evictRow.encode({ key: slot.key, upTo: sealed }) });
     }
     staged.push(core.stage({ slot, next: { ...pending, sealed, loggedChange, snapshot }, ops, quiet: true }));
-    if (sealed > pending.sealed) this.#options.onSealed(sealed - Math.max(pending.sealed, Math.min(pending.hotStart, sealed)));
   }
 
   #refOps(slot: StreamSlot, pending: StreamRecord, refs: readonly ColdRef[]): HotOp[] {

@@ -6,8 +6,8 @@
 import { logKey, logPrefix, parseLogKey } from '../../../shared/storage/keys.js';
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { CHECKPOINT_LOG_BYTES, CHECKPOINT_RECORDS } from './limits.js';
-import { newestCheckpoint } from '../../worker/log/checkpoints.js';
-import { LOG_START } from '../../worker/log/log-reader.js';
+import { newestCheckpoint } from '../../../shared/storage/history/checkpoints.js';
+import { LOG_START } from '../../../shared/storage/history/log-reader.js';
 
 export class CheckpointDue {
   #records = 0;

@@ -4,12 +4,12 @@
  * Owns: the ids of checkpoint jobs and their waiters. A lost run costs nothing: the next scan starts another (I5).
  */
 import type { JobRunner } from '../../../shared/queue/index.js';
+import type { CheckpointReport } from '../../worker/node-port.js';
 import { checkpointJobId } from '../../worker/handlers/checkpoint.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import { JOB_SILENT_MS, PLAN_RETRY_MS } from './limits.js';
 import type { PartitionCold } from './partition-cold.js';
 import { pause } from './timing.js';
-import type { CheckpointReport } from './types.js';
 
 export interface CheckpointRunsOptions {
   readonly runner: JobRunner;

@@ -3,7 +3,7 @@ import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { checkpointPartKeys, entriesOfItems, type CheckpointManifest } from '../../../shared/storage/checkpoint.js';
 import { checkpointPartPrefix } from '../../../shared/storage/keys.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
-import { checkpointItems, newestCheckpoint, readManifest } from '../../worker/log/checkpoints.js';
+import { checkpointItems, newestCheckpoint, readManifest } from '../../../shared/storage/history/checkpoints.js';
 import { Rig, until } from './cold-rig.contract.js';
 import { CHECKPOINT_RECORDS } from './limits.js';
 

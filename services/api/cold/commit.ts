@@ -20,11 +20,17 @@ import type { PlanContents, PlannedStream } from './plan.js';
 /** Streams compared with their hot copies at a time. */
 const TOGETHER = 8;
 
-/** A stream that is left out of the record, and why. `damage`: its hot bytes fail their own sums. */
+/**
+ * What a stream that is left out of the record has come to. `gone`: nothing of it has to be sealed any more. `restless`: it moved on meanwhile, the next plan
+ * finds it as it is then. `unreadable`: its hot bytes, or the cold ones, are not there as they should be. `damaged`: they fail their own sums.
+ */
+export type LeftOutAs = 'gone' | 'restless' | 'unreadable' | 'damaged';
+
+/** A stream that is left out of the record, and why. */
 export interface LeftOut {
   readonly stream: PlannedStream;
+  readonly as: LeftOutAs;
   readonly why: string;
-  readonly damage: boolean;
 }
 
 export interface CheckedSeal {
@@ -100,24 +106,55 @@ async function readBack(store: ObjectStore, object: ObjectInfo, gathered: Readon
   for await (const item of parseDataObject(body)) gathered.get(item.incarnation)?.take(object, item);
 }
 
-/** Whether a stream still is what the plan said, and its cold bytes are its hot ones. */
+/** Whether a stream still is what the plan said, and its cold bytes are its hot ones. A stream that cannot be read is left out alone (I9, R123). */
 async function verdict(core: LogCore, one: Gathered, dropped: boolean): Promise<Gathered | LeftOut> {
   const { stream } = one;
-  const out = (why: string, damage = false): LeftOut => ({ stream, why, damage });
-  const now = await core.using(stream.key, (slot) => slot.durable);
-  if (now === null || now.incarnation !== stream.incarnation) return out('deleted');
-  if (dropped) return out('could not be read');
-  if (one.broken !== null) return out(one.broken);
-  if (now.sealed > stream.from && stream.to > stream.from) return out(`sealed to ${now.sealed} already`);
-  if (one.sum.end !== stream.to) return out(`objects hold it to ${one.sum.end} of ${stream.to}`);
-  if (stream.packSnapshot && one.snapshot === null) return out('its snapshot is not in the objects');
-  if (stream.to === stream.from) return one;
+  const out = (as: LeftOutAs, why: string): LeftOut => ({ stream, as, why });
   try {
+    const now = await core.using(stream.key, (slot) => slot.durable);
+    if (now === null || now.incarnation !== stream.incarnation) return out('gone', 'deleted');
+    if (dropped) return stream.packSnapshot && !isSameSnapshot(now.snapshot, stream.state.snapshot) ? out('restless', 'its snapshot was superseded') : out('unreadable', 'could not be read');
+    if (one.broken !== null) return out('unreadable', one.broken);
+    if (now.sealed > stream.from && stream.to > stream.from) return out('restless', `sealed to ${now.sealed} already`);
+    if (one.sum.end !== stream.to) return out('unreadable', `objects hold it to ${one.sum.end} of ${stream.to}`);
+    if (stream.packSnapshot && one.snapshot === null) return out('unreadable', 'its snapshot is not in the objects');
+    if (stream.to === stream.from) return one;
     const sum = await hotSum(core.store, { slot: stream.slot, incarnation: stream.incarnation, from: stream.from, to: stream.to });
-    return sum.equals(one.sum) ? one : out('its cold bytes are not those that were appended', true);
+    return sum.equals(one.sum) ? one : out('damaged', 'its cold bytes are not those that were appended');
   } catch (error) {
     if (!isUnreadable(error)) throw error;
-    return out(error.message, isHotDamage(error));
+    return out(isHotDamage(error) ? 'damaged' : 'unreadable', error.message);
+  }
+}
+
+/** Whether the snapshot that is visible now is the one of then. */
+export function isSameSnapshot(now: SnapshotRecord | null, then: SnapshotRecord | null): boolean {
+  return now !== null && then !== null && sameSnapshot(now, then);
+}
+
+/**
+ * The last look at the changes of a record, on the lane that nothing else writes records from: ranges that a record before it has sealed are left out, for
+ * references that overlap would end every later checkpoint (I6). A damaged stream is no reason to stop the others.
+ */
+export async function stillUnsealed(core: LogCore, deltas: readonly LogDelta[]): Promise<LogDelta[]> {
+  const kept: LogDelta[] = [];
+  for (let at = 0; at < deltas.length; at += TOGETHER) {
+    const some = deltas.slice(at, at + TOGETHER);
+    const holds = await Promise.all(some.map((delta) => isUnsealed(core, delta)));
+    for (const [n, delta] of some.entries()) if (holds[n] === true) kept.push(delta);
+  }
+  return kept;
+}
+
+async function isUnsealed(core: LogCore, delta: LogDelta): Promise<boolean> {
+  const first = delta.kind === 'seal' ? delta.refs[0] : undefined;
+  if (delta.kind !== 'seal' || first === undefined) return true;
+  try {
+    const now = await core.using(delta.key, (slot) => slot.pending);
+    return now !== null && now.incarnation === delta.state.incarnation && now.sealed <= first.start;
+  } catch (error) {
+    if (!isHotDamage(error)) throw error;
+    return false;
   }
 }
 

@@ -5,14 +5,13 @@
  * that rests on them leaves the node; a row that does not parse is damage, never a new directory (I9).
  */
 import { BadBytes } from '../../../shared/storage/codec.js';
+import { TOKEN_KEY_BYTES } from '../../../shared/protocol/incarnation.js';
 import type { ColdKind } from '../../../shared/config/index.js';
 import { metaRow } from '../hot/keys/index.js';
 import { within } from '../hot/keys/layout.js';
 import type { DurableStore } from '../hot/durable.js';
 import type { HotOp } from '../hot/store.js';
 
-/** Bytes of the key that tokens are made with. */
-const TOKEN_KEY_BYTES = 32;
 const VERSION = 1;
 
 /** A place that keeps meta rows: the log's queue of a running node, or the store itself while nothing runs on it. */

@@ -1,20 +1,20 @@
 /**
  * Removes hot copies of sealed bytes when their time is up, or earlier when room is short (I3, design section 3).
  *
- * Owns: the rows `evictRow` and the count of hot bytes that have a cold copy. Promises: `hotStart` rises in the very batch that deletes a copy, so it never
+ * Owns: the rows `evictRow`. Promises: `hotStart` rises in the very batch that deletes a copy, so it never
  * names one that is gone; nothing above the frontier is touched; the oldest goes first; each step is bounded.
  */
 import { advance, type Offset } from '../../../shared/protocol/types.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
-import { bodyRow, dataRow, evictRow, streamRow, type Eviction } from '../hot/keys/index.js';
+import { bodyRow, dataRow, evictRow, type Eviction } from '../hot/keys/index.js';
 import type { HotEntry, HotOp } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
 import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { isHotDamage } from './damage.js';
 import { PARK_MAX_MS, SLICE_ROWS_MAX } from './limits.js';
+import { sealedHotOf } from './sealed-hot.js';
 import type { Steps } from './steps.js';
-import { readStreamRecords } from './stream-records.js';
 
 /** Rows of evictions looked at in one step. */
 const STEP_ROWS = 256;
@@ -33,35 +33,9 @@ export interface EvictorOptions {
 
 export class Evictor {
   readonly #options: EvictorOptions;
-  #sealedHot = 0;
 
   constructor(options: EvictorOptions) {
     this.#options = options;
-  }
-
-  /** Bytes that are hot although they have a cold copy. */
-  get sealedHotBytes(): number {
-    return this.#sealedHot;
-  }
-
-  noteSealed(bytes: number): void {
-    this.#sealedHot += bytes;
-  }
-
-  /** Counts the sealed hot bytes of the streams that wait for eviction. */
-  async load(): Promise<void> {
-    const { core, partition } = this.#options;
-    const seen = new Set<number>();
-    for await (const page of core.store.scan(evictRow.range(partition))) {
-      const keys: Buffer[] = [];
-      for (const row of page) {
-        const { slot, incarnation } = evictRow.decodeKey(row.key);
-        if (seen.has(incarnation)) continue;
-        seen.add(incarnation);
-        keys.push(streamRow.key(slot, evictRow.decode(row.value).key));
-      }
-      for (const record of await readStreamRecords(core.store, keys, () => undefined)) this.#sealedHot += sealedHotOf(record);
-    }
   }
 
   /** One step over what is due, or over the oldest while room is short. True: there is more to do now. */
@@ -117,7 +91,6 @@ export class Evictor {
         const next = { ...pending, hotStart, snapshot };
         await core.stage({ slot, next, ops, quiet: true });
         const bytes = evicted - sealedHotOf(next);
-        this.#sealedHot = Math.max(0, this.#sealedHot - bytes);
         metrics.evicted(bytes);
         if (file !== null) await this.#options.removeStaged(file);
         await steps('evict:slice');
@@ -132,11 +105,6 @@ export class Evictor {
     for await (const page of this.#options.core.store.scan({ ...range, limit: SLICE_ROWS_MAX, values: false })) for (const { key } of page) keys.push(key);
     return keys;
   }
-}
-
-/** Hot bytes of a stream that a cold copy stands behind. */
-export function sealedHotOf(record: StreamRecord): number {
-  return Math.max(0, record.sealed - Math.max(record.hotStart, record.retained));
 }
 
 /** The hot body of a snapshot goes when it has a cold copy: rows in this batch, a file after it. */

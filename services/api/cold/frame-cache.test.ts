@@ -1,11 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createMetrics } from '../../../shared/observability/metrics.js';
 import { encodeFrame } from '../../../shared/storage/frame.js';
 import { FsObjectStore } from '../../../shared/storage/fs-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
+import { DeadlinePassed } from '../../../shared/time/joined-signal.js';
 import { coldMetrics } from './cold-metrics.js';
 import { Switchable } from './cold-rig.contract.js';
 import { FrameCache, type FrameOf } from './frame-cache.js';
@@ -32,8 +35,15 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-function cacheOf(bytesMax?: number): FrameCache {
-  return new FrameCache({ store, metrics: coldMetrics(createMetrics()), bytesMax });
+function cacheOf(bytesMax?: number, deadlineMs?: number): FrameCache {
+  return new FrameCache({ store, metrics: coldMetrics(createMetrics()), bytesMax, deadlineMs });
+}
+
+/** Collects garbage again and again, as a busy node does. */
+async function collectGarbage(ms: number): Promise<void> {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as () => void;
+  for (const end = Date.now() + ms; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 10))) gc();
 }
 
 function expected(n: number): string {
@@ -41,6 +51,16 @@ function expected(n: number): string {
 }
 
 describe('the cache of frames', () => {
+  it('gives a GET up at its deadline, also when the store never answers and garbage is collected (I11)', async () => {
+    store.before = (call) => (call === 'get' ? new Promise(() => undefined) : undefined);
+    const cache = cacheOf(undefined, 150);
+    const failed = cache.get(frames.slice(0, 2)).then(() => 'read', (error: unknown) => error);
+    await collectGarbage(300);
+    expect(await Promise.race([failed, new Promise((resolve) => setTimeout(() => resolve('still waiting'), 300))])).toBeInstanceOf(DeadlinePassed);
+    store.before = () => undefined;
+    expect((await cache.get(frames.slice(0, 2))).map(String)).toEqual([0, 1].map(expected));
+  });
+
   it('fetches neighbours by one GET, and what it holds by none', async () => {
     const cache = cacheOf();
     expect((await cache.get(frames.slice(2, 6))).map(String)).toEqual([2, 3, 4, 5].map(expected));

@@ -8,6 +8,7 @@ import { readFrame } from '../../../shared/storage/frame.js';
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import type { BlockRef } from '../../../shared/storage/records/types.js';
+import { JoinedSignal } from '../../../shared/time/joined-signal.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { FRAME_CACHE_BYTES_MAX, GET_DEADLINE_MS } from './limits.js';
 
@@ -31,6 +32,8 @@ export interface FrameCacheOptions {
   readonly store: ObjectStore;
   readonly metrics: ColdMetrics;
   readonly bytesMax?: number;
+  /** Longest wait for one GET, ms. */
+  readonly deadlineMs?: number;
 }
 
 export class FrameCache {
@@ -88,14 +91,15 @@ export class FrameCache {
   }
 
   #start(frames: readonly FrameOf[]): Fetch {
-    const cancel = new AbortController();
-    const loading = this.#load(frames, AbortSignal.any([cancel.signal, AbortSignal.timeout(GET_DEADLINE_MS)]));
+    const until = new JoinedSignal([], this.#options.deadlineMs ?? GET_DEADLINE_MS);
+    const loading = this.#load(frames, until.signal);
     const forget = (): void => {
+      until.release();
       for (const frame of frames) if (this.#pending.get(nameOf(frame))?.fetch === fetch) this.#pending.delete(nameOf(frame));
     };
     const giveUp = (): void => {
       forget();
-      cancel.abort(new Error('nobody waits for this fetch'));
+      until.abort(new Error('nobody waits for this fetch'));
     };
     const fetch: Fetch = { frames: loading, waiting: 0, giveUp };
     for (const [index, frame] of frames.entries()) this.#pending.set(nameOf(frame), { fetch, index });
@@ -109,7 +113,8 @@ export class FrameCache {
   async #load(frames: readonly FrameOf[], signal: AbortSignal): Promise<readonly Buffer[]> {
     const first = frames[0] as FrameOf;
     const length = frames.reduce((sum, frame) => sum + frame.frameBytes, 0);
-    const stored = await this.#options.store.get(objectKey(first.object), { from: first.frameAt, length }, signal);
+    // A store that does not look at the signal must not make readers wait longer.
+    const stored = await abortable(this.#options.store.get(objectKey(first.object), { from: first.frameAt, length }, signal), signal);
     return Promise.all(frames.map((frame) => {
       const at = frame.frameAt - first.frameAt;
       return readFrame(stored.subarray(at, at + frame.frameBytes), frame);

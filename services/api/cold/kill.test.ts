@@ -13,7 +13,7 @@ import { verifyStore } from './verify.js';
 /** Every step, and which of its occurrences kills. */
 const KILLS: readonly (readonly [StepName, number])[] = [
   ['claim:intent', 1], ['claim:created', 1], ['claim:bound', 1], ['claim:fenced', 1],
-  ['plan:written', 1], ['plan:written', 2],
+  ['plan:opened', 1], ['plan:opened', 2],
   ['seal:uploaded', 1], ['seal:uploaded', 2], ['seal:checked', 1], ['seal:checked', 2],
   ['offload:uploaded', 1], ['offload:checked', 1],
   ['log:put', 1], ['log:put', 2], ['log:put', 3],

@@ -9,11 +9,11 @@ import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../../shared/storage/records/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
-import { PlanGone, type NodePort, type PlanHead, type PlanItem } from '../../worker/node-port.js';
+import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem } from '../../worker/node-port.js';
 import { bodyRow } from '../hot/keys/index.js';
-import type { LogCore } from '../log/core.js';
+import { HotGap, type LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
-import { checkSeal } from './commit.js';
+import { checkSeal, isSameSnapshot } from './commit.js';
 import { isHotDamage, isUnreadable } from './damage.js';
 import { rangeBlocks } from './hot-blocks.js';
 import type { OffloadItem } from './offload-plan.js';
@@ -21,7 +21,6 @@ import type { PartitionCold } from './partition-cold.js';
 import { SessionFenced } from './partition-session.js';
 import type { PlanContents, PlannedStream } from './plan.js';
 import type { OpenPlan } from './plan-board.js';
-import type { CheckpointReport } from './types.js';
 import type { Steps } from './steps.js';
 
 export interface LocalPortOptions {
@@ -60,17 +59,20 @@ export class LocalPort implements NodePort {
   async *planItems(jobId: string, from: number, signal: AbortSignal): AsyncGenerator<PlanItem> {
     const { contents } = this.#seal(jobId);
     for (let n = from; n < contents.streams.length; n++) {
-      signal.throwIfAborted();
-      // Asked again at each stream: a try that was given up ends here, and one under way counts as alive.
       const { plan } = this.#seal(jobId);
       if (plan.dropped.has(n)) continue;
       const stream = contents.streams[n] as PlannedStream;
       try {
-        yield* this.#items(stream, n);
+        for await (const item of this.#items(stream, n)) {
+          signal.throwIfAborted();
+          // Asked again at each piece: a try that was given up ends here, and one under way counts as alive however long its stream is.
+          this.#seal(jobId);
+          yield item;
+        }
       } catch (error) {
         if (!isUnreadable(error)) throw error;
-        if (isHotDamage(error)) this.#options.metrics.damage('hot');
         plan.dropped.add(n);
+        if (isHotDamage(error)) this.#options.metrics.damage('hot');
         this.#options.logger.warn({ err: error, event: 'seal-range-dropped', stream: stream.key, from: stream.from, to: stream.to }, 'a range of a plan could not be read and is left out');
       }
     }
@@ -84,8 +86,12 @@ export class LocalPort implements NodePort {
     const chunks: Buffer[] = [];
     for await (const page of core.store.scan(bodyRow.range(slot, incarnation, state.snapshot.offset))) for (const { value } of page) chunks.push(bodyRow.decode(value));
     const body = Buffer.concat(chunks);
-    // Superseded meanwhile (its rows are gone), or damaged: encoding it would say which, and the stream is left out either way.
-    if (body.length !== state.snapshot.bytes || crc32c(body) !== state.snapshot.crc) throw new BadBytes('snapshot body', `of ${key} at ${state.snapshot.offset} is not there as it was published`);
+    if (body.length !== state.snapshot.bytes || crc32c(body) !== state.snapshot.crc) {
+      // Superseded meanwhile: its rows go with the next one, and that is no damage.
+      const now = await core.using(key, (slot) => slot.durable);
+      if (now?.incarnation !== incarnation || !isSameSnapshot(now.snapshot, state.snapshot)) throw new HotGap(incarnation, state.snapshot.offset);
+      throw new BadBytes('snapshot body', `of ${key} at ${state.snapshot.offset} is not there as it was published`);
+    }
     yield { kind: 'snapshot', stream: n, key, incarnation, record: state.snapshot, body };
   }
 
@@ -97,18 +103,20 @@ export class LocalPort implements NodePort {
       await steps('seal:uploaded');
       const checked = await checkSeal(core, this.objects, contents, plan.dropped, objects, signal);
       await steps('seal:checked');
-      for (const { stream, why, damage } of checked.leftOut) {
-        if (damage) metrics.damage('hot');
-        if (why !== 'deleted') partition.parking.park(stream.incarnation, why);
+      for (const { stream, as, why } of checked.leftOut) {
+        if (as === 'damaged') metrics.damage('hot');
+        if (as === 'damaged' || as === 'unreadable') partition.parking.park(stream.incarnation, why);
         this.#options.logger.warn({ event: 'seal-left-out', stream: stream.key, why }, 'a stream was left out of a seal');
       }
       const left = new Set(checked.leftOut.map(({ stream }) => stream.incarnation));
       for (const { incarnation } of contents.streams) if (!left.has(incarnation)) partition.parking.free(incarnation);
       for (const object of checked.objects) metrics.objectWritten('segment', object.bytes);
-      if (checked.deltas.length > 0) await partition.commit({ plan: plan.plan, objects: checked.objects, deltas: checked.deltas });
+      if (checked.deltas.length > 0) await partition.commit({ plan: plan.plan, objects: checked.objects, deltas: checked.deltas }, plan);
       metrics.sealed((now() - plan.createdAtMs) / 1_000);
       const streams = contents.streams.length - checked.leftOut.length;
-      partition.board.finish(plan, { kind: 'done', segments: checked.objects.length, bytes: checked.bytes, streams, dropped: checked.leftOut.filter(({ why }) => why !== 'deleted').length });
+      const dropped = checked.leftOut.filter(({ as }) => as !== 'gone').length;
+      const restless = checked.leftOut.filter(({ as }) => as === 'restless').length;
+      partition.board.finish(plan, { kind: 'done', segments: checked.objects.length, bytes: checked.bytes, streams, dropped, restless });
     });
   }
 
@@ -118,10 +126,18 @@ export class LocalPort implements NodePort {
     if (plan.work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
     const { item } = plan.work;
     if (!(await this.#isVisible(item))) {
-      partition.board.finish(plan, { kind: 'done', segments: 0, bytes: 0, streams: 0, dropped: 0 });
+      partition.board.finish(plan, { kind: 'done', segments: 0, bytes: 0, streams: 0, dropped: 0, restless: 0 });
       throw new PlanGone(jobId);
     }
-    return { bytes: item.snapshot.bytes, crc: item.snapshot.crc, body: this.#options.readStaged(item.file, item.snapshot.bytes, signal) };
+    return { bytes: item.snapshot.bytes, crc: item.snapshot.crc, body: this.#staged(jobId, item, signal) };
+  }
+
+  /** Each piece says that the try is alive, and ends one that was given up. */
+  async *#staged(jobId: string, item: OffloadItem, signal: AbortSignal): AsyncGenerator<Buffer> {
+    for await (const piece of this.#options.readStaged(item.file, item.snapshot.bytes, signal)) {
+      this.#partition(jobId).board.of(jobId);
+      yield piece;
+    }
   }
 
   /** Whether the snapshot of an offload is still the visible one of its stream: a superseded one loses its staged body. */
@@ -146,10 +162,10 @@ export class LocalPort implements NodePort {
         metrics.objectWritten('snapshot', ref.bytes);
         const snapshot = { ...item.snapshot, hot: null, cold: { at: 'object' as const, ref } };
         const object: ObjectInfo = { id: ref.object, bytes: ref.bytes, crc: ref.crc };
-        await partition.commit({ plan: plan.plan, objects: [object], deltas: [{ kind: 'offload', key: item.key, incarnation: item.incarnation, snapshot }] });
+        await partition.commit({ plan: plan.plan, objects: [object], deltas: [{ kind: 'offload', key: item.key, incarnation: item.incarnation, snapshot }] }, plan);
       }
       // Superseded or deleted while it was moved: the object is an orphan of a finished plan.
-      partition.board.finish(plan, { kind: 'done', segments: holds ? 1 : 0, bytes: holds ? ref.bytes : 0, streams: holds ? 1 : 0, dropped: 0 });
+      partition.board.finish(plan, { kind: 'done', segments: holds ? 1 : 0, bytes: holds ? ref.bytes : 0, streams: holds ? 1 : 0, dropped: 0, restless: 0 });
     });
   }
 
@@ -171,7 +187,7 @@ export class LocalPort implements NodePort {
       await work();
     } catch (error) {
       plan.committing = false;
-      if (error instanceof SessionFenced) partition.board.finish(plan, { kind: 'given-up', why: error.message });
+      if (error instanceof SessionFenced) partition.board.finish(plan, { kind: 'given-up', bytes: 0, why: error.message });
       throw error;
     }
   }

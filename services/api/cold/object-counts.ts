@@ -27,15 +27,19 @@ export class ObjectCounts {
   /** Reads the counts that `move` will be asked about; unknown objects get a row of their own from `infos`. */
   async prepare(ids: readonly ObjectId[], infos: readonly ObjectInfo[] = []): Promise<void> {
     for (const info of infos) {
-      const name = objectKey(info.id);
-      if (!this.#uses.has(name)) this.#uses.set(name, (await this.#read(info.id)) ?? { bytes: info.bytes, crc: info.crc, refs: 0 });
+      if (!this.#uses.has(objectKey(info.id))) this.#take(info.id, (await this.#read(info.id)) ?? { bytes: info.bytes, crc: info.crc, refs: 0 });
     }
     for (const id of ids) {
-      const name = objectKey(id);
-      if (this.#uses.has(name)) continue;
+      if (this.#uses.has(objectKey(id))) continue;
       const use = await this.#read(id);
-      if (use !== undefined) this.#uses.set(name, use);
+      if (use !== undefined) this.#take(id, use);
     }
+  }
+
+  /** What was read, unless somebody else read it meanwhile: that count may have moved already. */
+  #take(id: ObjectId, use: ObjectUse): void {
+    const name = objectKey(id);
+    if (!this.#uses.has(name)) this.#uses.set(name, use);
   }
 
   /** The row after `by` more references. An object without a row (its deletion came first) is left alone. */

@@ -35,6 +35,14 @@ export class Parking {
     return parked !== undefined && parked.untilMs > this.now();
   }
 
+  /** When the first of those that wait has its turn again, null: none waits. */
+  get nextMs(): number | null {
+    const now = this.now();
+    let next = Infinity;
+    for (const { untilMs } of this.#parked.values()) if (untilMs > now && untilMs < next) next = untilMs;
+    return next === Infinity ? null : next;
+  }
+
   /** Sealed at last. */
   free(incarnation: Incarnation): void {
     this.#parked.delete(incarnation);

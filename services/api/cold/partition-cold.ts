@@ -8,26 +8,31 @@
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { JobRunner } from '../../../shared/queue/index.js';
 import { slotRangeOf } from '../../../shared/storage/slots.js';
-import type { ObjectStore } from '../../../shared/storage/object-store.js';
+import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
 import type { Logger } from '../../../shared/observability/logger.js';
+import { HotStoreError } from '../hot/errors.js';
 import type { LogCore } from '../log/core.js';
 import { Applier } from './apply.js';
+import { Background } from './background.js';
 import { CheckpointDue } from './checkpoint-due.js';
+import { stillUnsealed } from './commit.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { rowsOfCore } from './core-rows.js';
-import { isHotDamage, isPassing } from './damage.js';
+import { isHotDamage } from './damage.js';
 import { purgeMark, unloggedPurges } from './directory.js';
 import { DoomedSweeper } from './doomed.js';
 import { Evictor } from './evict.js';
-import { CLEAN_STEPS_MAX, PARK_MS, PLAN_PURGES_MAX } from './limits.js';
-import { readLog } from '../../worker/log/log-reader.js';
+import { CLEAN_STEPS_MAX, PARK_MAX_MS, PARK_MS, PLAN_PURGES_MAX, PLAN_RETRY_MS, STORE_RETRY_MS } from './limits.js';
+import { readLog } from '../../../shared/storage/history/log-reader.js';
+import { PlanGone } from '../../worker/node-port.js';
 import { findOffload, type FoundOffload } from './offload-plan.js';
 import { Parking } from './parking.js';
 import { PartitionSession, type LogDraft } from './partition-session.js';
 import { PlanBoard, type OpenPlan, type PlanOutcome } from './plan-board.js';
 import { collectPlan, type PlanContents } from './plan.js';
+import { SealDue } from './seal-due.js';
 import type { Steps } from './steps.js';
-import { Lane, orStopped, Stopped } from './timing.js';
+import { Backoff, Lane, orStopped, Stopped } from './timing.js';
 import { TokenIssuer } from './tokens.js';
 
 export interface PartitionColdOptions {
@@ -57,9 +62,11 @@ export interface SealStep {
   readonly next: Buffer | null;
   /** Dirty streams that were left out. */
   readonly skipped: number;
+  /** When they are looked at again; null: none was left out. */
+  readonly retryMs: number | null;
 }
 
-const NOTHING: SealStep = { outcome: null, next: null, skipped: 0 };
+const NOTHING: SealStep = { outcome: null, next: null, skipped: 0, retryMs: null };
 
 export class PartitionCold {
   readonly partition: number;
@@ -69,34 +76,37 @@ export class PartitionCold {
   readonly board: PlanBoard;
   readonly parking: Parking;
   readonly checkpoint: CheckpointDue;
+  readonly seals: SealDue;
   tokens: TokenIssuer | null = null;
   readonly #options: PartitionColdOptions;
   readonly #doomed: DoomedSweeper;
   /** Log records and everything else that moves references or their counts. */
   readonly #refs = new Lane();
-  readonly #seals = new Lane();
+  readonly #sealLane = new Lane();
   readonly #offloads = new Lane();
   readonly #evictions = new Lane();
-  #sealing = false;
-  #offloading = false;
-  #cleaning = false;
-  #more = false;
+  readonly #background: Background;
   #offloadHint = true;
-  #cutMs = 0;
-  /** When streams that were left out are looked at again. */
-  #retryMs: number | null = null;
+  #offloadFromMs = 0;
+  #joined = false;
+  /** The first claim is the tier's to make; what is lost later is claimed again here. */
+  #hasJoined = false;
   #halted: string | null = null;
+  readonly #claimBackoff = new Backoff(STORE_RETRY_MS, PARK_MAX_MS);
+  #claimFromMs = 0;
 
   constructor(options: PartitionColdOptions) {
-    const { core, store, partition, partitions, logger, metrics, now, steps, stop, hotKeepMs } = options;
+    const { core, store, partition, partitions, logger, metrics, now, steps, stop, hotKeepMs, sealBytes, sealAgeMs } = options;
     this.#options = options;
     this.partition = partition;
     this.session = new PartitionSession({ partition, store, rows: rowsOfCore(core), logger, metrics, now, nonce: options.nonce, steps, stop });
     this.evictor = new Evictor({ core, partition, now, metrics, steps, pressed: options.pressed, removeStaged: options.removeStaged });
-    this.applier = new Applier({ core, partition, now, hotKeepMs, steps, stop, onSealed: (bytes) => this.evictor.noteSealed(bytes) });
-    this.board = new PlanBoard({ core, partition, runner: options.runner, now, logger, metrics });
+    this.applier = new Applier({ core, partition, now, hotKeepMs, steps, stop });
+    this.board = new PlanBoard({ partition, runner: options.runner, now, logger, metrics });
     this.parking = new Parking(now);
     this.checkpoint = new CheckpointDue();
+    this.#background = new Background(partition, logger);
+    this.seals = new SealDue({ core, partition, sealBytes, sealAgeMs, now });
     this.#doomed = new DoomedSweeper({ core, partition, slots: slotRangeOf(partition, partitions), counts: this.applier.counts, removeStaged: options.removeStaged });
   }
 
@@ -104,24 +114,33 @@ export class PartitionCold {
   async load(tokenKey: Buffer): Promise<void> {
     await this.session.load();
     await this.applier.load();
-    await this.evictor.load();
     this.tokens = new TokenIssuer(this.partition, tokenKey, rowsOfCore(this.#options.core), { session: () => this.session.session, next: () => this.#nextSession() });
   }
 
-  /** Claims a session and applies what the log holds beyond this store. Throws `StoreUnavailable`, `StartRefused`; damage as what it is. */
+  /**
+   * Claims a session and applies what the log holds beyond this store: only then does sealing begin, for a plan made earlier would rest on a state that the
+   * log has left behind. May be called until it succeeds, and again after a halt. Throws `StoreUnavailable`, `StartRefused`; damage as what it is.
+   */
   claim(): Promise<void> {
     return this.#refs.run(async () => {
-      if (this.session.state === 'unclaimed') await this.session.claim();
+      if (this.joined && this.#halted === null) return;
+      if (this.session.state === 'unclaimed') {
+        this.#joined = false;
+        await this.session.claim();
+      }
       try {
         await this.#replay();
+        this.#halted = null;
       } catch (error) {
         // Hot copies of what was not applied are still there, so everything can be served; only sealing cannot go on.
-        if (!isHotDamage(error)) throw error;
+        if (!(isHotDamage(error) || error instanceof HotStoreError)) throw error;
         this.#halt(error);
       }
-      await this.board.begin(this.session.session);
+      this.board.begin(this.session.session);
       await this.checkpoint.load(this.#options.store, this.partition);
-      if ((await unloggedPurges(this.#options.core.store, this.partition, 1)).length > 0) this.#more = true;
+      if ((await unloggedPurges(this.#options.core.store, this.partition, 1)).length > 0) this.seals.again();
+      this.#joined = true;
+      this.#hasJoined = true;
     });
   }
 
@@ -137,15 +156,33 @@ export class PartitionCold {
   #nextSession(): Promise<void> {
     return this.#refs.run(async () => {
       await this.session.claimNext();
-      await this.board.begin(this.session.session);
+      this.board.begin(this.session.session);
     });
   }
 
-  /** Writes one log record and applies it. */
-  commit(draft: LogDraft): Promise<void> {
+  /** Claims anew, or applies again what could not be applied: both may succeed later, and both are safe to repeat. */
+  async #recover(): Promise<void> {
+    this.#claimFromMs = this.#options.now() + this.#claimBackoff.next();
+    await this.claim();
+    if (this.#halted !== null) return;
+    this.#claimBackoff.reset();
+    this.#options.logger.info({ event: 'partition-recovered', partition: this.partition, session: this.session.session }, 'sealing goes on for this partition');
+    this.kick();
+  }
+
+  get #needsClaim(): boolean {
+    const { state } = this.session;
+    return this.#hasJoined && (!this.joined || this.#halted !== null) && (state === 'unclaimed' || state === 'active');
+  }
+
+  /** Writes one log record and applies it. A plan that was given up meanwhile throws `PlanGone`; ranges that were sealed meanwhile are left out (I6). */
+  commit(draft: LogDraft, plan: OpenPlan | null): Promise<void> {
     return this.#refs.run(async () => {
       if (this.#halted !== null) throw new Error(this.#halted);
-      const { record, bytes } = await this.session.append(draft);
+      if (!this.joined) throw new StoreUnavailable(`partition ${this.partition} has not joined its log yet`);
+      if (plan !== null && !this.board.isOpen(plan)) throw new PlanGone(plan.jobId);
+      const deltas = await stillUnsealed(this.#options.core, draft.deltas);
+      const { record, bytes } = await this.session.append({ ...draft, deltas });
       this.checkpoint.note(bytes);
       try {
         await this.applier.apply(record);
@@ -156,22 +193,36 @@ export class PartitionCold {
     });
   }
 
-  /** The log is ahead of this store and stays so: a further record would be made from a state that the log has left behind. A restart tries again. */
+  /** The log is ahead of this store: a further record would be made from a state that the log has left behind. Applying is tried again from time to time. */
   #halt(error: Error): void {
+    const first = this.#halted === null;
     this.#halted = `partition ${this.partition}: a log record cannot be applied, nothing is sealed: ${error.message}`;
-    this.#options.metrics.damage('hot');
+    if (!first) return;
+    const passing = error instanceof HotStoreError && !isHotDamage(error);
+    if (!passing) this.#options.metrics.damage('hot');
     this.#options.logger.fatal({ err: error, event: 'apply-halted', partition: this.partition }, 'a log record cannot be applied to the hot store: sealing stops for this partition');
     this.board.giveUpAll('sealing has stopped');
   }
 
+  /** A session was claimed and the log was read up to its end. */
+  get joined(): boolean {
+    return this.#joined && this.session.state !== 'unclaimed';
+  }
+
+  /** Why a log record cannot be applied, null when all are. */
+  get halted(): string | null {
+    return this.#halted;
+  }
+
   /** Whether seals can be made at all. */
   get sealing(): boolean {
-    return this.session.state === 'active' && this.#halted === null;
+    return this.#joined && this.session.state === 'active' && this.#halted === null;
   }
 
   /** A sentence for `healthz`, null when all is well. */
   get reason(): string | null {
-    return this.session.reason ?? this.#halted;
+    if (this.session.reason !== null) return this.session.reason;
+    return this.#joined ? this.#halted : `partition ${this.partition}: its log was not read to the end yet, nothing is sealed`;
   }
 
   planEnd(incarnation: Incarnation): Offset | null {
@@ -186,44 +237,24 @@ export class PartitionCold {
 
   /** Whether a seal is due now. */
   get due(): boolean {
-    const { core, partition, sealBytes, sealAgeMs, now } = this.#options;
-    if (!this.sealing) return false;
-    if (this.#more || core.unsealedBytes(partition) >= sealBytes) return true;
-    if (this.#retryMs !== null && now() >= this.#retryMs) return true;
-    const since = core.dirtySinceMs(partition);
-    return since !== null && now() - Math.max(since, this.#cutMs) >= sealAgeMs;
+    return this.sealing && this.seals.now;
   }
 
   /** Starts what is due and not under way. Cheap when nothing is. */
   kick(): void {
     if (this.#options.stop.aborted || !this.sealing) return;
-    if (!this.#sealing && this.due) {
-      this.#sealing = true;
-      this.#background('seal', this.#sealWhileDue(), () => (this.#sealing = false));
-    }
-    if (!this.#offloading && this.#offloadHint) {
-      this.#offloading = true;
-      this.#offloadHint = false;
-      this.#background('offload', this.#offloadAll(), () => (this.#offloading = false));
-    }
+    if (this.due) this.#background.start('seal', () => this.#sealWhileDue());
+    if (this.#offloadHint && this.#options.now() >= this.#offloadFromMs) this.#background.start('offload', () => this.#offloadHinted());
   }
 
   /** Regular work: tries that are due, seals, offloads, evictions, clean-up. */
   tick(): void {
     if (this.#options.stop.aborted) return;
-    this.#background('plans', this.board.tick(), () => undefined);
+    if (this.#needsClaim && this.#options.now() >= this.#claimFromMs) this.#background.start('recovery', () => this.#recover());
+    this.#background.start('plans', () => this.board.tick());
     this.kick();
-    if (this.#cleaning) return;
-    this.#cleaning = true;
-    this.#background('clean-up', this.#cleanUp(), () => (this.#cleaning = false));
-  }
-
-  #background(what: string, work: Promise<unknown>, done: () => void): void {
-    work
-      .catch((error: unknown) => {
-        if (!(error instanceof Stopped || isPassing(error))) this.#options.logger.error({ err: error, event: 'cold-work-failed', what, partition: this.partition }, 'background work of the cold tier failed; it will be tried again');
-      })
-      .finally(done);
+    this.#background.start('eviction', () => this.evictDue());
+    this.#background.start('clean-up', () => this.#cleanUp());
   }
 
   async #sealWhileDue(): Promise<void> {
@@ -235,32 +266,41 @@ export class PartitionCold {
 
   /** Plans what is dirty under the prefix, from a dirty row on, and waits until the plan is finished. */
   sealOnce(prefix: string, from: Buffer | null): Promise<SealStep> {
-    return this.#seals.run(async () => {
-      const { core, steps, stop, now } = this.#options;
-      if (stop.aborted) throw new Stopped();
+    return this.#sealLane.run(async () => {
+      if (this.#options.stop.aborted) throw new Stopped();
       if (!this.sealing) return NOTHING;
-      const all = prefix === '' && from === null;
-      const cutMs = now();
-      if (all) {
-        this.#more = false;
-        this.#retryMs = null;
+      // Only a pass from the first dirty row on says anything about what is due.
+      if (prefix !== '' || from !== null) return this.#sealPart(prefix, from);
+      this.seals.begin();
+      try {
+        const step = await this.#sealPart(prefix, from);
+        const { outcome, next, retryMs } = step;
+        if (outcome?.kind === 'given-up') this.seals.failed();
+        else this.seals.end({ whole: next === null, sealedBytes: outcome?.bytes ?? 0, retryMs });
+        return step;
+      } catch (error) {
+        this.seals.failed();
+        throw error;
       }
-      const contents = await this.#collect(prefix, from);
-      if (all && contents.next === null) {
-        core.noteCut(this.partition, cutMs);
-        this.#cutMs = cutMs;
-      }
-      const { next, skipped } = contents;
-      if (skipped > 0) this.#retryMs = now() + PARK_MS;
-      if (contents.streams.length + contents.deletes.length + contents.purges.length === 0) return { outcome: null, next, skipped };
-      const plan = await this.board.open({ kind: 'seal', contents });
-      await steps('plan:written');
-      const outcome = await this.#run(plan);
-      // What the plan left out, and what it lost on the way, is still dirty.
-      if (all && (next !== null || outcome.kind === 'given-up')) this.#more = true;
-      if (outcome.kind === 'done' && outcome.dropped > 0) this.#retryMs = now() + PARK_MS;
-      return { outcome, next, skipped };
     });
+  }
+
+  async #sealPart(prefix: string, from: Buffer | null): Promise<SealStep> {
+    const contents = await this.#collect(prefix, from);
+    const { next, skipped, restless } = contents;
+    if (contents.streams.length + contents.deletes.length + contents.purges.length === 0) return { outcome: null, next, skipped, retryMs: this.#retryMs(skipped, restless) };
+    const plan = this.board.open({ kind: 'seal', contents });
+    await this.#options.steps('plan:opened');
+    const outcome = await this.#run(plan);
+    const done = outcome.kind === 'done' ? outcome : { dropped: 0, restless: 0 };
+    return { outcome, next, skipped, retryMs: this.#retryMs(skipped + done.dropped, restless + done.restless) };
+  }
+
+  /** Parked streams have a time of their own; the others that were left out just moved too fast. */
+  #retryMs(leftOut: number, restless: number): number | null {
+    if (leftOut === 0) return null;
+    const soon = this.#options.now() + PARK_MS;
+    return restless > 0 ? soon : (this.parking.nextMs ?? soon);
   }
 
   async #collect(prefix: string, from: Buffer | null): Promise<PlanContents> {
@@ -284,8 +324,18 @@ export class PartitionCold {
     return orStopped(plan.settled, this.#options.stop);
   }
 
-  async #offloadAll(): Promise<void> {
-    if (!(await this.offloadAll(''))) this.#offloadHint = true;
+  /** The hint stays until everything that it may have meant was moved. */
+  async #offloadHinted(): Promise<void> {
+    this.#offloadHint = false;
+    let all = false;
+    try {
+      all = await this.offloadAll('');
+    } finally {
+      if (!all) {
+        this.#offloadHint = true;
+        this.#offloadFromMs = this.#options.now() + PLAN_RETRY_MS;
+      }
+    }
   }
 
   /** Moves large snapshots under the prefix to objects of their own, one at a time; false: one of them could not be. */
@@ -295,14 +345,15 @@ export class PartitionCold {
       let all = true;
       while (this.sealing) {
         if (this.#options.stop.aborted) throw new Stopped();
-        const found: FoundOffload | null = await findOffload(this.#options.core, this.partition, prefix, from);
-        if (found === null) return all;
+        const found: FoundOffload = await findOffload(this.#options.core, this.partition, prefix, from);
+        if (found.unreadable > 0) all = false;
+        if (found.item === null) return all;
         from = found.next;
-        const plan = await this.board.open({ kind: 'offload', item: found.item });
+        const plan = this.board.open({ kind: 'offload', item: found.item });
         const outcome = await this.#run(plan);
         if (outcome.kind === 'given-up' || outcome.dropped > 0) all = false;
         // The state that waited for this snapshot can reach the log now.
-        this.#more = true;
+        this.seals.again();
       }
       return false;
     });
@@ -317,13 +368,12 @@ export class PartitionCold {
 
   /** Resolves when what was under way has ended. */
   async idle(): Promise<void> {
-    await Promise.all([this.#refs.idle(), this.#seals.idle(), this.#offloads.idle(), this.#evictions.idle()]);
-    while (this.#cleaning || this.#sealing || this.#offloading) await new Promise((resolve) => setTimeout(resolve, 1));
+    await Promise.all([this.#refs.idle(), this.#sealLane.idle(), this.#offloads.idle(), this.#evictions.idle()]);
+    await this.#background.idle();
   }
 
-  /** Evicts and removes what is due. */
+  /** Removes what deleted lives left, between the log records: behind one that cannot be written this waits, and evictions go on. */
   async #cleanUp(): Promise<void> {
-    await this.evictDue();
     for (let n = 0; n < CLEAN_STEPS_MAX && !this.#options.stop.aborted; n++) {
       if (!(await this.#refs.run(() => this.#doomed.step()))) break;
     }
@@ -332,7 +382,12 @@ export class PartitionCold {
   /** Makes a purge durable here and hands it to the log. */
   async logPurge(bucket: string): Promise<void> {
     await this.#options.core.stageOps([purgeMark(this.partition, bucket)]);
-    if (this.sealing) await this.commit({ plan: null, objects: [], deltas: [{ kind: 'purge', bucket }] });
-    else this.#more = true;
+    if (!this.sealing) return this.seals.again();
+    try {
+      await this.commit({ plan: null, objects: [], deltas: [{ kind: 'purge', bucket }] }, null);
+    } catch (error) {
+      this.seals.again();
+      throw error;
+    }
   }
 }

@@ -7,6 +7,7 @@
  *
  *   unclaimed --claim--> active --newer session or fence--> fenced
  *       \--directory and bucket disagree--> refused
+ *   active --the next session could not be claimed--> unclaimed
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
@@ -17,7 +18,7 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { boundSessionRow, claimNonceRow, readBoundSession, readClaimNonce, type MetaRows } from './directory.js';
 import { STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
-import { readLogEntry } from '../../worker/log/log-entries.js';
+import { readLogEntry } from '../../../shared/storage/history/log-entries.js';
 import { claimSession, fenceEarlier, isSuperseded, newestSession, readClaim } from './sessions.js';
 import { StartRefused } from './start-refused.js';
 import type { Steps } from './steps.js';
@@ -129,12 +130,20 @@ export class PartitionSession {
     });
   }
 
-  /** Ends this session and goes on with the next one (its token counters are used up). Log records of both are one history. */
+  /**
+   * Ends this session and goes on with the next one (its token counters are used up). Log records of both are one history. Throws `SessionFenced` when
+   * another node has the next one; after any other error nothing is claimed, and `claim` tries again.
+   */
   claimNext(): Promise<void> {
     return this.#lane.run(async () => {
       this.#assertActive();
       this.#state = 'unclaimed';
-      await this.#claimAfter(this.#session);
+      try {
+        await this.#claimAfter(this.#session);
+      } catch (error) {
+        if (error instanceof StartRefused) throw this.#fence(error.message);
+        throw error;
+      }
     });
   }
 

@@ -1,19 +1,15 @@
 /**
  * The open plans of one partition: which try is under way, when the next one is due, who waits for the outcome (design section 9, I5, I6).
  *
- * Owns: plan numbers of the running session, the rows `planRow`, attempts and their backoff. Promises: a number names one plan for ever; a job that is
- * lost, fails or stalls is followed by another try until the plan is finished or its session ends; a try that comes back late finds its plan
- * gone, never another one.
+ * Owns: plan numbers of the running session, attempts and their backoff. Plans live in memory alone: what lasts are the dirty rows that they were made from,
+ * and the session whose number stands in their names. Promises: a number names one plan for ever; a job that is lost, fails or stalls is followed
+ * by another try until the plan is finished or its session ends; a try that comes back late finds its plan gone, never another one.
  */
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { JobRunner } from '../../../shared/queue/index.js';
 import { ATTEMPT_MAX, planName } from '../../../shared/storage/records/object-id.js';
-import type { Plan } from '../../../shared/storage/records/plan.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import { PlanGone } from '../../worker/node-port.js';
-import { planRow } from '../hot/keys/index.js';
-import type { HotOp } from '../hot/store.js';
-import type { LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { JOB_SILENT_MS, OFFLOAD_TRIES_MAX, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
 import type { PlanContents } from './plan.js';
@@ -21,8 +17,9 @@ import { Backoff } from './timing.js';
 import type { OffloadItem } from './offload-plan.js';
 
 export type PlanOutcome =
-  | { readonly kind: 'done'; readonly segments: number; readonly bytes: number; readonly streams: number; readonly dropped: number }
-  | { readonly kind: 'given-up'; readonly why: string };
+  /** `dropped`: streams that were left out and are dirty still, `restless` of them only because they moved on meanwhile. */
+  | { readonly kind: 'done'; readonly segments: number; readonly bytes: number; readonly streams: number; readonly dropped: number; readonly restless: number }
+  | { readonly kind: 'given-up'; readonly bytes: 0; readonly why: string };
 
 export type PlanWork =
   | { readonly kind: 'seal'; readonly contents: PlanContents }
@@ -42,7 +39,7 @@ export class OpenPlan {
   settle!: (outcome: PlanOutcome) => void;
   readonly #ends: ReadonlyMap<Incarnation, Offset>;
 
-  constructor(readonly partition: number, readonly session: number, readonly plan: number, readonly batch: number, readonly createdAtMs: number, readonly work: PlanWork) {
+  constructor(readonly partition: number, readonly session: number, readonly plan: number, readonly createdAtMs: number, readonly work: PlanWork) {
     this.seenMs = createdAtMs;
     this.settled = new Promise((resolve) => {
       this.settle = resolve;
@@ -60,7 +57,6 @@ export class OpenPlan {
 }
 
 export interface PlanBoardOptions {
-  readonly core: LogCore;
   readonly partition: number;
   readonly runner: () => JobRunner;
   readonly now: () => number;
@@ -70,7 +66,7 @@ export interface PlanBoardOptions {
 
 export class PlanBoard {
   readonly #options: PlanBoardOptions;
-  readonly #open = new Map<number, OpenPlan>();
+  readonly #open = new Set<OpenPlan>();
   #session = 0;
   #last = 0;
 
@@ -78,31 +74,25 @@ export class PlanBoard {
     this.#options = options;
   }
 
-  /** Plans of earlier sessions are over: their rows go, and whoever waits for one of them is told. */
-  async begin(session: number): Promise<void> {
-    const { core, partition } = this.#options;
+  /** Plans of earlier sessions are over: whoever waits for one of them is told. Numbers of a session that goes on go on too. */
+  begin(session: number): void {
     this.giveUpAll(`session ${session} began`);
+    if (session === this.#session) return;
     this.#session = session;
     this.#last = 0;
-    const ops: HotOp[] = [];
-    for await (const page of core.store.scan({ ...planRow.range(partition), values: false })) {
-      for (const { key } of page) if (planRow.decodeKey(key).session !== session) ops.push({ type: 'del', key });
-    }
-    if (ops.length > 0) await core.stageOps(ops);
   }
 
-  async open(work: PlanWork): Promise<OpenPlan> {
-    const { core, partition, now } = this.#options;
-    const plan = new OpenPlan(partition, this.#session, ++this.#last, core.durableBatch, now(), work);
-    await core.stageOps([rowOf(plan)]);
-    this.#open.set(plan.plan, plan);
+  open(work: PlanWork): OpenPlan {
+    const { partition, now } = this.#options;
+    const plan = new OpenPlan(partition, this.#session, ++this.#last, now(), work);
+    this.#open.add(plan);
     return plan;
   }
 
   /** Hands tries over that are due, and takes a silent one for lost. */
   async tick(): Promise<void> {
     const { now, runner, logger, metrics } = this.#options;
-    for (const plan of this.#open.values()) {
+    for (const plan of this.#open) {
       if (plan.committing) continue;
       if (plan.nextTryMs === null && now() - plan.seenMs > JOB_SILENT_MS) {
         logger.warn({ event: 'job-silent', job: plan.jobId }, 'a job was not heard of for long: trying again');
@@ -118,7 +108,7 @@ export class PlanBoard {
 
   /** The plan of this very try. Throws `PlanGone`. */
   of(jobId: string): OpenPlan {
-    for (const plan of this.#open.values()) {
+    for (const plan of this.#open) {
       if (plan.jobId !== jobId || plan.committing) continue;
       plan.seenMs = this.#options.now();
       return plan;
@@ -126,8 +116,13 @@ export class PlanBoard {
     throw new PlanGone(jobId);
   }
 
+  /** Whether this very plan may still be committed: numbers begin anew in each session, so a number says nothing. */
+  isOpen(plan: OpenPlan): boolean {
+    return this.#open.has(plan);
+  }
+
   planEnd(incarnation: Incarnation): Offset | null {
-    for (const plan of this.#open.values()) {
+    for (const plan of this.#open) {
       const end = plan.planEnd(incarnation);
       if (end !== null) return end;
     }
@@ -136,7 +131,7 @@ export class PlanBoard {
 
   /** The try failed: another one follows after a growing wait. */
   failed(plan: OpenPlan, why: string): void {
-    if (!this.#open.has(plan.plan)) return;
+    if (!this.isOpen(plan)) return;
     this.#options.logger.warn({ event: 'plan-retry', job: plan.jobId, why }, 'a plan will be tried again');
     this.#again(plan, why, plan.backoff.next());
   }
@@ -147,50 +142,26 @@ export class PlanBoard {
     const triesMax = plan.work.kind === 'offload' ? OFFLOAD_TRIES_MAX : ATTEMPT_MAX;
     if (plan.attempt >= triesMax) {
       // What it held is still marked dirty and gets a new plan: names of objects do not run out, and one bad snapshot does not hold up the others.
-      this.finish(plan, { kind: 'given-up', why: `${triesMax} tries failed, the last because ${why}` });
+      this.finish(plan, { kind: 'given-up', bytes: 0, why: `${triesMax} tries failed, the last because ${why}` });
       return;
     }
     plan.attempt++;
     plan.nextTryMs = this.#options.now() + waitMs;
-    void this.#options.core.stageOps([rowOf(plan)]).catch(() => undefined);
     // The regular tick would find it too, only later.
     setTimeout(() => void this.tick().catch(() => undefined), waitMs).unref();
   }
 
   finish(plan: OpenPlan, outcome: PlanOutcome): void {
-    if (!this.#open.delete(plan.plan)) return;
-    void this.#options.core.stageOps([{ type: 'del', key: planRow.key(plan.partition, plan.session, plan.plan) }]).catch(() => undefined);
+    if (!this.#open.delete(plan)) return;
     plan.settle(outcome);
   }
 
   giveUpAll(why: string): void {
-    for (const plan of this.#open.values()) this.finish(plan, { kind: 'given-up', why });
+    for (const plan of this.#open) this.finish(plan, { kind: 'given-up', bytes: 0, why });
   }
 
   /** Open plans, for reports and for telling an orphan from an object that is still being made. */
   list(): readonly OpenPlan[] {
-    return [...this.#open.values()];
+    return [...this.#open];
   }
-}
-
-function rowOf(plan: OpenPlan): HotOp {
-  const { partition, session, work } = plan;
-  const contents = work.kind === 'seal' ? work.contents : null;
-  const value: Plan = {
-    partition,
-    session,
-    plan: plan.plan,
-    kind: work.kind,
-    state: 'open',
-    createdAtMs: plan.createdAtMs,
-    batch: plan.batch,
-    attempt: plan.attempt,
-    retryAtMs: plan.nextTryMs ?? 0,
-    lastError: plan.lastError,
-    streams: contents === null ? 1 : contents.streams.length + contents.deletes.length,
-    pages: 0,
-    bytes: contents?.rawBytes ?? (work.kind === 'offload' ? work.item.snapshot.bytes : 0),
-    purges: contents?.purges ?? [],
-  };
-  return { type: 'put', key: planRow.key(partition, session, plan.plan), value: planRow.encode(value) };
 }

@@ -9,8 +9,8 @@ import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/ty
 import { BLOCK_PAYLOAD_MAX } from '../../../shared/storage/block.js';
 import type { NamedProducer, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { dirtyRow, refRow, snapshotRow } from '../hot/keys/index.js';
-import type { Dirty } from '../hot/keys/index.js';
 import type { DurableStore } from '../hot/durable.js';
+import type { HotEntry } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
 import { isHotDamage } from './damage.js';
 import { PLAN_BYTES_MAX, PLAN_PRODUCERS_MAX, PLAN_RANGES_MAX, PLAN_STATE_TRIES, PLAN_STREAMS_MAX } from './limits.js';
@@ -47,8 +47,9 @@ export interface PlanContents {
   readonly rawBytes: number;
   /** Where the next plan goes on in the dirty rows; null: everything was looked at. */
   readonly next: Buffer | null;
-  /** Streams that are dirty and were left out: parked, or never still enough. */
+  /** Streams that are dirty and were left out, `restless` of them because they were never still enough; the others are parked. */
   readonly skipped: number;
+  readonly restless: number;
 }
 
 export interface PlanRequest {
@@ -59,8 +60,8 @@ export interface PlanRequest {
   readonly from: Buffer | null;
   /** Streams whose range could not be read lately. */
   isParked(incarnation: Incarnation): boolean;
-  /** The state of a stream could not be read: it is left out. */
-  onDamage(key: StreamKey, incarnation: Incarnation, error: Error): void;
+  /** The state of a stream, or what marks it dirty (no key then), could not be read: it is left out. */
+  onDamage(key: StreamKey | null, incarnation: Incarnation, error: Error): void;
 }
 
 /** Streams looked at together: each may wait for a read of its state. */
@@ -72,17 +73,20 @@ export async function collectPlan(core: LogCore, request: PlanRequest): Promise<
   const deletes: PlannedDelete[] = [];
   const room = new Room();
   let skipped = 0;
+  let restless = 0;
   const range = dirtyRow.range(request.partition);
   for await (const page of core.store.scan({ ...range, from: request.from ?? range.from })) {
     for (let at = 0; at < page.length; at += LOOK_TOGETHER) {
       const rows = page.slice(at, at + LOOK_TOGETHER);
       const first = rows[0];
-      if (room.full && first !== undefined) return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: first.key, skipped };
-      const found = await Promise.all(rows.map((row) => lookAt(core, request, row.key, dirtyRow.decode(row.value))));
+      if (room.full && first !== undefined) return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: first.key, skipped, restless };
+      const found = await Promise.all(rows.map((row) => lookAt(core, request, row)));
       for (const one of found) {
-        if (one === 'skipped') skipped++;
-        else if (one === null) continue;
-        else if ('state' in one) {
+        if (one === 'parked' || one === 'restless') skipped++;
+        if (one === 'restless') restless++;
+        if (one === 'parked' || one === 'restless') continue;
+        if (one === null) continue;
+        if ('state' in one) {
           streams.push(one);
           room.take(one);
         } else {
@@ -92,7 +96,7 @@ export async function collectPlan(core: LogCore, request: PlanRequest): Promise<
       }
     }
   }
-  return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: null, skipped };
+  return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: null, skipped, restless };
 }
 
 /** Objects hold ranges ordered by incarnation and offset. */
@@ -124,22 +128,25 @@ class Room {
   }
 }
 
-async function lookAt(core: LogCore, request: PlanRequest, rowKey: Buffer, dirty: Dirty): Promise<PlannedStream | PlannedDelete | 'skipped' | null> {
-  if (request.prefix !== '' && !dirty.key.startsWith(request.prefix)) return null;
-  const { slot, incarnation } = dirtyRow.decodeKey(rowKey);
-  if (dirty.deleted) return { key: dirty.key, slot, incarnation };
-  if (request.isParked(incarnation)) return 'skipped';
+async function lookAt(core: LogCore, request: PlanRequest, row: HotEntry): Promise<PlannedStream | PlannedDelete | 'parked' | 'restless' | null> {
+  const { slot, incarnation } = dirtyRow.decodeKey(row.key);
+  let key: StreamKey | null = null;
   try {
-    return await core.using(dirty.key, (stream) => planStream(core, stream, incarnation));
+    const dirty = dirtyRow.decode(row.value);
+    key = dirty.key;
+    if (request.prefix !== '' && !key.startsWith(request.prefix)) return null;
+    if (dirty.deleted) return { key, slot, incarnation };
+    if (request.isParked(incarnation)) return 'parked';
+    return await core.using(key, (stream) => planStream(core, stream, incarnation));
   } catch (error) {
     if (!isHotDamage(error)) throw error;
-    request.onDamage(dirty.key, incarnation, error);
-    return 'skipped';
+    if (!request.isParked(incarnation)) request.onDamage(key, incarnation, error);
+    return 'parked';
   }
 }
 
 /** The stream at one instant; null when nothing of it has to reach the log any more. */
-async function planStream(core: LogCore, stream: StreamSlot, incarnation: Incarnation): Promise<PlannedStream | 'skipped' | null> {
+async function planStream(core: LogCore, stream: StreamSlot, incarnation: Incarnation): Promise<PlannedStream | 'restless' | null> {
   for (let attempt = 0; attempt < PLAN_STATE_TRIES; attempt++) {
     const record = stream.durable;
     // Deleted since, or logged since: another dirty row, or none, speaks for it.
@@ -151,7 +158,7 @@ async function planStream(core: LogCore, stream: StreamSlot, incarnation: Incarn
     const stand = await whatTheLogCanHold(core.store, stream.slot, record);
     return planned(stream, record, stand, producers);
   }
-  return 'skipped';
+  return 'restless';
 }
 
 /** A forgotten producer would be missing from the view without a trace in `change`. */
@@ -179,7 +186,8 @@ async function whatTheLogCanHold(store: DurableStore, slot: number, record: Stre
       if (superseded.cold !== null) logged = superseded;
     }
   }
-  let lowest = Math.min(retained, record.sealed) as Offset;
+  // Without references the bytes between the frontier and a boundary that passed it are nowhere any more.
+  let lowest = Math.min(retained, Math.max(record.sealed, record.hotStart)) as Offset;
   for await (const page of store.scan({ ...refRow.range(slot, record.incarnation), limit: 1 })) {
     for (const { value } of page) lowest = Math.min(retained, refRow.decode(value).start) as Offset;
   }

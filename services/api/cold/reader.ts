@@ -19,6 +19,7 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import { refRow } from '../hot/keys/index.js';
 import type { DurableStore } from '../hot/durable.js';
 import { HotGap } from '../log/core.js';
+import { JoinedSignal } from '../../../shared/time/joined-signal.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import type { FrameCache, FrameOf } from './frame-cache.js';
 import { COALESCE_BYTES_MAX, COALESCE_RAW_BYTES_MAX, READ_AHEAD_GROUPS, REF_PAGE } from './limits.js';
@@ -52,8 +53,7 @@ export class ColdReader {
   async *read(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncGenerator<Buffer> {
     const ahead: { readonly group: Group; readonly raws: Promise<Buffer[]> }[] = [];
     // Read-ahead ends with the reader, not with the client's signal alone.
-    const end = new AbortController();
-    const until = signal === undefined ? end.signal : AbortSignal.any([signal, end.signal]);
+    const end = new JoinedSignal([signal]);
     let at = from;
     try {
       const groups = this.#groups(slot, incarnation, from, to);
@@ -61,7 +61,7 @@ export class ColdReader {
         while (ahead.length <= READ_AHEAD_GROUPS) {
           const next = await groups.next();
           if (next.done === true) break;
-          const raws = this.#options.frames.get(next.value.frames, until);
+          const raws = this.#options.frames.get(next.value.frames, end.signal);
           raws.catch(() => undefined);
           ahead.push({ group: next.value, raws });
         }

@@ -98,6 +98,27 @@ describe.each<RigConfig>([{ partitions: 1 }, { partitions: 4 }])('restore of %o'
     expect(await verify(rig)).toMatchObject({ ok: true, findings: [], streams: 4, unknownObjectCount: 0 });
   });
 
+  it('does not bring back a stream that was deleted after a restore had given it a new life (I7)', async () => {
+    rig = await Rig.open(dir, config);
+    await rig.create('demo/a', { body: 'to be deleted' });
+    await rig.create('demo/b', { body: 'to stay' });
+    await rig.seal();
+    await rig.cold.checkpointNow(AbortSignal.timeout(10_000));
+    await dropHot();
+    await restoreHere();
+    rig = await Rig.open(dir, config);
+    await rig.delete('demo/a');
+    await rig.seal();
+    for (const checkpoint of [false, true]) {
+      if (checkpoint) await rig.cold.checkpointNow(AbortSignal.timeout(10_000));
+      await dropHot();
+      await restoreHere();
+      rig = await Rig.open(dir, config);
+      await expect(rig.head('demo/a')).rejects.toMatchObject({ code: 'STREAM_NOT_FOUND' });
+      expect((await rig.read('demo/b')).toString()).toBe('to stay');
+    }
+  });
+
   it('restores twice, over checkpoints, after more was sealed (INC-04, I7)', async () => {
     rig = await Rig.open(dir, config);
     const expected = await fill(rig);

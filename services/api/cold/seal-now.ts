@@ -26,8 +26,8 @@ async function sealPartition(partition: PartitionCold, prefix: string, evict: bo
     signal.throwIfAborted();
     const { refusal, state } = partition.session;
     if (state === 'fenced' || state === 'refused') throw refusal ?? new Error('the partition takes no seals');
-    if (state === 'active' && !partition.sealing) throw new Error(partition.reason ?? 'the partition takes no seals');
-    const whole = state === 'active' && (await orStopped(pass(partition, prefix, count), signal));
+    if (partition.halted !== null) throw new Error(partition.halted);
+    const whole = partition.sealing && (await orStopped(pass(partition, prefix, count), signal));
     if (whole) break;
     await pause(AGAIN_MS, signal);
   }

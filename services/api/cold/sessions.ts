@@ -6,7 +6,7 @@
  */
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { ObjectDamaged } from '../../../shared/storage/object-store.js';
-import { readLogEntry } from '../../worker/log/log-entries.js';
+import { readLogEntry } from '../../../shared/storage/history/log-entries.js';
 import { SESSION_MAX } from '../../../shared/storage/records/object-id.js';
 import { encodeLogEntry } from '../../../shared/storage/records/log-entry.js';
 import { encodeSessionDocument, parseSessionDocument, STORE_FORMAT, type SessionDocument } from '../../../shared/storage/store-json.js';

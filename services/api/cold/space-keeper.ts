@@ -8,11 +8,12 @@ import type { Offset } from '../../../shared/protocol/types.js';
 import { slotRangeOf } from '../../../shared/storage/slots.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import { evictRow } from '../hot/keys/index.js';
-import { StoreClosed, type HotEntry } from '../hot/store.js';
+import { StoreClosed, type HotEntry, type HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import { trimHot } from './apply.js';
+import { isHotDamage } from './damage.js';
 import { DoomedSweeper } from './doomed.js';
-import { DUE_SCAN_MS } from './limits.js';
+import { DUE_SCAN_MS, PARK_MAX_MS } from './limits.js';
 
 /** Rows looked at together. */
 const STEP_ROWS = 64;
@@ -63,16 +64,27 @@ export class SpaceKeeper {
     const { core, now } = this.#options;
     const rows: HotEntry[] = [];
     for await (const page of core.store.scan({ ...evictRow.range(partition, now() + 1), limit: STEP_ROWS })) rows.push(...page);
-    for (const row of rows) {
-      const { incarnation } = evictRow.decodeKey(row.key);
+    for (const row of rows) await this.#trimRow(partition, row);
+    return rows.length === STEP_ROWS;
+  }
+
+  /** A stream whose rows are damaged must not hold up the ones behind it: its turn comes again later (I9, R123). */
+  async #trimRow(partition: number, row: HotEntry): Promise<void> {
+    const { core, now, logger } = this.#options;
+    const { slot: of, incarnation } = evictRow.decodeKey(row.key);
+    const ops: HotOp[] = [{ type: 'del', key: row.key }];
+    try {
       const { key, upTo } = evictRow.decode(row.value);
       await core.using(key, async (slot) => {
         const durable = slot.durable;
         if (durable !== null && durable.incarnation === incarnation) await trimHot(core, slot, durable, Math.min(upTo, durable.retained) as Offset);
       });
-      await core.stageOps([{ type: 'del', key: row.key }]);
+    } catch (error) {
+      if (!isHotDamage(error)) throw error;
+      logger.error({ err: error, event: 'damage', tier: 'hot', incarnation: String(incarnation) }, 'space of a damaged stream cannot be freed now');
+      ops.push({ type: 'put', key: evictRow.key(partition, now() + PARK_MAX_MS, of, incarnation), value: row.value });
     }
-    return rows.length === STEP_ROWS;
+    await core.stageOps(ops);
   }
 
   async stop(): Promise<void> {

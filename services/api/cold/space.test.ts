@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
+import { StoreUnavailable } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { objectRow, snapshotRow } from '../hot/keys/index.js';
-import { readLog } from '../../worker/log/log-reader.js';
+import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { Rig, until, useCounts, type RigConfig } from './cold-rig.contract.js';
 
 let dir: string;
@@ -161,5 +162,82 @@ describe('space', () => {
       }
       expect(purges).toEqual(['lost', 'gone']);
     }
+  });
+});
+
+describe('hot bytes that have a cold copy', () => {
+  /** Evictions wait until it is given back. */
+  function holdEvictions(of: Rig): () => Promise<void> {
+    const evictor = of.cold.partitions[0]?.evictor as { step: () => Promise<boolean> };
+    const step = evictor.step;
+    evictor.step = () => Promise.resolve(false);
+    return async () => {
+      evictor.step = step;
+      await of.cold.partitions[0]?.evictDue();
+    };
+  }
+
+  it('no longer count when their stream is deleted or their boundary passes, also over a restart', async () => {
+    const node = await start({ hotKeepMs: 1 });
+    const letGo = holdEvictions(node);
+    for (let n = 0; n < 3; n++) {
+      await node.create('demo/a');
+      await node.append('demo/a', Buffer.alloc(100_000, 1));
+      await node.seal();
+      expect(node.cold.hotBytes).toBe(100_000);
+      await node.delete('demo/a');
+      expect(node.cold.hotBytes).toBe(0);
+    }
+    await node.create('demo/b');
+    await node.append('demo/b', Buffer.alloc(100_000, 1));
+    await node.seal();
+    await node.snapshot('demo/b', 60_000, Buffer.from('x'));
+    await node.log.retain('demo/b' as StreamKey, null, 60_000 as Offset);
+    expect(node.cold.hotBytes).toBe(40_000);
+    await node.append('demo/b', Buffer.alloc(5_000, 2));
+    expect(node.cold.hotBytes).toBe(45_000);
+    await node.create('demo/c');
+    await node.append('demo/c', Buffer.alloc(7_000, 2));
+    await node.seal('demo/c');
+    expect(node.cold.hotBytes).toBe(52_000);
+    await letGo();
+    expect(node.cold.hotBytes).toBe(5_000);
+  });
+
+  it('are counted anew at a start, streams that are dirty too among them', async () => {
+    const node = await start();
+    for (const key of ['demo/clean', 'demo/dirty']) {
+      await node.create(key);
+      await node.append(key, Buffer.alloc(10_000, 1));
+    }
+    await node.seal();
+    await node.append('demo/dirty', Buffer.alloc(500, 2));
+    expect(node.cold.hotBytes).toBe(20_500);
+    const again = await node.reopen();
+    rig = again;
+    expect(again.cold.hotBytes).toBe(20_500);
+  });
+
+  it('are evicted while the log waits for its store', async () => {
+    const node = await start({ hotKeepMs: 1_500 });
+    await node.create('demo/a');
+    await node.append('demo/a', Buffer.alloc(100_000, 1));
+    await node.seal();
+    await node.create('demo/gone');
+    await node.delete('demo/gone');
+    await node.append('demo/a', 'more');
+    let waits = 0;
+    node.objects.before = (call, key) => {
+      if (call !== 'put' || !key.includes('/log/')) return;
+      waits++;
+      throw new StoreUnavailable('the log has no store');
+    };
+    void node.seal('', 30_000).catch(() => undefined);
+    await until(() => waits > 0);
+    expect((await node.head('demo/a')).hotStart).toBe(0);
+    await until(async () => (await node.head('demo/a')).hotStart === 100_000, 6_000);
+    expect((await node.head('demo/a')).sealed).toBe(100_000);
+    node.objects.before = () => undefined;
+    await until(async () => (await node.head('demo/a')).sealed === 100_004);
   });
 });

@@ -8,7 +8,7 @@ export type Steps = (name: StepName) => void | Promise<void>;
 
 export type StepName =
   | 'claim:intent' | 'claim:created' | 'claim:bound' | 'claim:fenced'
-  | 'plan:written'
+  | 'plan:opened'
   | 'seal:uploaded' | 'seal:checked'
   | 'offload:uploaded' | 'offload:checked'
   | 'log:put'

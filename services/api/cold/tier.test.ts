@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
-import { appliedRow, dataRow, doomedRow, planRow } from '../hot/keys/index.js';
-import { readLog } from '../../worker/log/log-reader.js';
+import { appliedRow, dataRow, doomedRow } from '../hot/keys/index.js';
+import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { Applier } from './apply.js';
 import { Rig, until, useCounts, type RigConfig } from './cold-rig.contract.js';
 import { noSteps } from './steps.js';
@@ -225,22 +225,11 @@ describe('plans that no longer hold (I6, I7)', () => {
     await node.seal();
     const before = [await node.head('demo/a'), await node.head('demo/b')];
     const counts = await useCounts(node);
-    const applier = new Applier({ core: node.core, partition: 0, now: Date.now, hotKeepMs: 0, steps: noSteps, stop: AbortSignal.timeout(10_000), onSealed: () => { throw new Error('sealed again'); } });
+    const applier = new Applier({ core: node.core, partition: 0, now: Date.now, hotKeepMs: 0, steps: noSteps, stop: AbortSignal.timeout(10_000) });
     for await (const { record } of readLog({ store: node.objects, partition: 0, after: { session: 0, seq: 0 }, until: 1, live: true })) await applier.apply(record);
     expect([await node.head('demo/a'), await node.head('demo/b')]).toEqual(before);
     expect(await useCounts(node)).toEqual(counts);
     expect(appliedRow.decode((await node.hot.get(appliedRow.key(0))) as Buffer)).toMatchObject({ session: 1, slice: 0 });
-  });
-
-  it('leaves no plan rows behind', async () => {
-    const node = await start();
-    await node.create('demo/a');
-    await node.append('demo/a', 'x');
-    await node.seal();
-    await until(async () => {
-      for await (const page of node.hot.scan(planRow.range(0))) if (page.length > 0) return false;
-      return true;
-    });
   });
 });
 

@@ -11,7 +11,9 @@ import { EmbeddedRunner, type JobHandlers, type JobRunner } from '../../../share
 import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
 import type { ColdRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
+import { withSignal } from '../../../shared/time/joined-signal.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
+import type { CheckpointReport } from '../../worker/node-port.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
 import { refRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
@@ -25,13 +27,14 @@ import { FrameCache } from './frame-cache.js';
 import { DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
 import { LocalPort } from './local-port.js';
 import { PartitionCold } from './partition-cold.js';
+import { SessionFenced } from './partition-session.js';
 import { ColdReader } from './reader.js';
 import { sealNow } from './seal-now.js';
 import { StartRefused } from './start-refused.js';
 import { noSteps, type Steps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
 import { Backoff, pause, Stopped } from './timing.js';
-import type { CheckpointReport, ColdTier, SealReport } from './types.js';
+import type { ColdTier, SealReport } from './types.js';
 
 /** Partitions claimed at a time. */
 const CLAIM_TOGETHER = 16;
@@ -144,8 +147,9 @@ export class ObjectColdTier implements ColdTier {
     const rows = rowsOfCore(core);
     const identity = await agree(rows, before === null ? await readIdentity(rows) : before, store, { cold: config.cold, partitions: config.partitions, dir: config.dataDir });
     await this.#load(identity);
-    const unclaimed = this.partitions.filter(({ session }) => session.state === 'unclaimed');
-    for (let at = 0; at < unclaimed.length; at += CLAIM_TOGETHER) await Promise.all(unclaimed.slice(at, at + CLAIM_TOGETHER).map((partition) => partition.claim()));
+    // A session that was claimed while the log behind it could not be read to its end is not joined yet.
+    const waiting = this.partitions.filter(({ joined, session }) => !joined && (session.state === 'unclaimed' || session.state === 'active'));
+    for (let at = 0; at < waiting.length; at += CLAIM_TOGETHER) await Promise.all(waiting.slice(at, at + CLAIM_TOGETHER).map((partition) => partition.claim()));
     this.#away = null;
   }
 
@@ -203,7 +207,8 @@ export class ObjectColdTier implements ColdTier {
 
   /** Logical bytes in the hot tier. */
   get hotBytes(): number {
-    return this.partitions.reduce((sum, { partition, evictor }) => sum + evictor.sealedHotBytes + this.#options.core.unsealedBytes(partition), 0);
+    const { core } = this.#options;
+    return this.partitions.reduce((sum, { partition }) => sum + core.sealedHotBytes(partition) + core.unsealedBytes(partition), 0);
   }
 
   read(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> {
@@ -221,10 +226,16 @@ export class ObjectColdTier implements ColdTier {
     return found;
   }
 
-  nextIncarnation(partition: number): Promise<Incarnation> {
+  async nextIncarnation(partition: number): Promise<Incarnation> {
     const { tokens, session } = this.#at(partition);
-    if (tokens === null || session.refusal !== null) return Promise.reject(this.refusal(partition) ?? new FirnError('NO_LEADER'));
-    return tokens.issue();
+    if (tokens === null || session.refusal !== null) throw this.refusal(partition) ?? new FirnError('NO_LEADER');
+    try {
+      return await tokens.issue();
+    } catch (error) {
+      // Only a further session could give tokens, and it cannot be claimed now, or is another node's.
+      if (error instanceof StoreUnavailable || error instanceof SessionFenced) throw this.refusal(partition) ?? new FirnError('NO_LEADER', { cause: error });
+      throw error;
+    }
   }
 
   session(partition: number): number | null {
@@ -261,7 +272,7 @@ export class ObjectColdTier implements ColdTier {
   }
 
   sealNow(prefix: string, signal: AbortSignal): Promise<SealReport> {
-    return sealNow(this.partitions, prefix, this.#options.config.hotKeepMs === 0, AbortSignal.any([signal, this.#stop.signal]));
+    return withSignal([signal, this.#stop.signal], null, (until) => sealNow(this.partitions, prefix, this.#options.config.hotKeepMs === 0, until));
   }
 
   async logPurge(bucket: string): Promise<void> {
@@ -269,7 +280,7 @@ export class ObjectColdTier implements ColdTier {
   }
 
   checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]> {
-    return this.#checkpoints.runAll(AbortSignal.any([signal, this.#stop.signal]));
+    return withSignal([signal, this.#stop.signal], null, (until) => this.#checkpoints.runAll(until));
   }
 
   retainOps(): readonly HotOp[] {

@@ -5,6 +5,7 @@
  */
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { CheckpointReport } from '../../worker/node-port.js';
 import type { HotOp } from '../hot/store.js';
 import type { StreamSlot } from '../log/core.js';
 
@@ -12,16 +13,6 @@ export interface SealReport {
   readonly segments: number;
   readonly bytes: number;
   readonly streams: number;
-}
-
-/** What a checkpoint of one partition came to. */
-export interface CheckpointReport {
-  readonly partition: number;
-  /** The log up to and with this record is covered. */
-  readonly session: number;
-  readonly seq: number;
-  readonly streams: number;
-  readonly bytes: number;
 }
 
 export interface ColdTier {

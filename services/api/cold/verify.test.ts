@@ -127,6 +127,30 @@ describe('verify finds', () => {
     expect(await rig.objects.size(key)).toBe(13);
   });
 
+  it('unknown objects before, between and behind the known ones, without holding all names (I11)', async () => {
+    const unknown: string[] = [];
+    for (const name of ['segments/0000-000000-0000000001-0001-00000', 'segments/somebody-else', 'snapshots/0000-000001-0000000001-0001-00000', 'merged/0000-000009-0000000001-0001-00000']) unknown.push(`partitions/0000/${name}`);
+    for (let plan = 50; plan < 150; plan++) unknown.push(`partitions/0000/segments/0000-000001-${String(plan).padStart(10, '0')}-0001-00000`);
+    for (const key of unknown) await rig.objects.putOnce(key, Buffer.from('x'));
+    let listed = 0;
+    let listedAtFirst = 0;
+    const list = rig.objects.list.bind(rig.objects);
+    rig.objects.list = async function* (...args) {
+      for await (const one of list(...args)) {
+        listed++;
+        yield one;
+      }
+    };
+    const progress = (done: { readonly objects: number }): void => {
+      if (done.objects === 1) listedAtFirst = listed;
+    };
+    const report = await verifyStore({ store: rig.hot, objects: rig.objects, deep: false, stagedBytes: async () => 0, progress, signal: AbortSignal.timeout(10_000) });
+    expect(report).toMatchObject({ objects: 1, unknownObjectCount: unknown.length });
+    expect(report.findings.filter(({ where }) => where.includes('/segments/'))).toEqual([]);
+    expect([...report.unknownObjects].sort()).toEqual([...unknown].sort());
+    expect(listedAtFirst).toBeLessThan(10);
+  });
+
   it('nothing wrong while everything moves', async () => {
     let stop = false;
     const busy = (async () => {

@@ -1,13 +1,39 @@
 /**
  * Bodies of answers whose length is more than one write.
  *
- * Owns: back-pressure towards clients. Promises: at most ANSWER_BUFFER_BYTES and one piece wait in memory for one socket; a client that
- * takes nothing for ANSWER_STALL_MS is cut (R053); a source that fails or ends short cuts the connection, so that no half answer looks
- * whole (R081, I9); a source is always given back, also when the client leaves.
+ * Owns: back-pressure towards clients. Promises: at most ANSWER_BUFFER_BYTES and one piece wait in memory for one answer; a source that
+ * fails or ends short cuts the connection, so that no half answer looks whole (R081, I9); a source is always given back, also when the
+ * client leaves, and when it left before the answer had its turn on the connection (R053). Clients that take nothing are the server's business.
  */
 import type { ServerResponse } from 'node:http';
+import { onceOver } from '../live/over.js';
 import { ClientGone } from './errors.js';
-import { ANSWER_BUFFER_BYTES, ANSWER_STALL_MS, GATHER_BYTES } from './limits.js';
+import type { Exchange } from './exchange.js';
+import { ANSWER_BUFFER_BYTES, GATHER_BYTES } from './limits.js';
+
+/**
+ * Answers with a body of `length` bytes; HEAD without it. The first bytes are in hand before the head is written, so that a missing body is an error and no
+ * broken answer. Throws before a head was written, or after it: then the connection is to be cut.
+ */
+export async function answerBody(exchange: Exchange, status: number, headers: string[], length: number, body: () => AsyncIterable<Buffer>): Promise<void> {
+  if (exchange.isHead || length === 0) {
+    headers.push('Content-Length', String(length));
+    exchange.empty(status, headers);
+    return;
+  }
+  const source = body()[Symbol.asyncIterator]();
+  const first = await source.next();
+  if (first.done === true) throw new Error(`an answer of ${length} bytes got none`);
+  if (first.value.length === length) {
+    exchange.whole(status, headers, first.value);
+    await source.return?.();
+    return;
+  }
+  headers.push('Content-Length', String(length));
+  exchange.head(status, headers);
+  await writePieces(exchange.res, resumed(first.value, source, length));
+  exchange.res.end();
+}
 
 /** Writes pieces to an answer whose head is out. Throws `ClientGone`, and what the source throws; then the connection has to be cut. */
 export async function writePieces(res: ServerResponse, source: AsyncIterator<Buffer>): Promise<void> {
@@ -44,16 +70,14 @@ async function giveBack(source: AsyncIterator<Buffer>): Promise<void> {
 /** Resolves when the socket has taken what waits. Throws `ClientGone`. */
 function drained(res: ServerResponse): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => res.destroy(), ANSWER_STALL_MS);
     const settle = (): void => {
-      clearTimeout(timer);
       res.off('drain', settle);
-      res.off('close', settle);
+      forget();
       if (res.destroyed) reject(new ClientGone());
       else resolve();
     };
     res.on('drain', settle);
-    res.on('close', settle);
+    const forget = onceOver(res, settle);
   });
 }
 
@@ -86,7 +110,7 @@ class Gather {
 /** An abort signal that fires when the client leaves before the answer is complete. */
 export function departure(res: ServerResponse): AbortSignal {
   const controller = new AbortController();
-  res.once('close', () => {
+  onceOver(res, () => {
     if (!res.writableFinished) controller.abort(new ClientGone());
   });
   return controller.signal;

@@ -102,16 +102,53 @@ describe('bodies', () => {
     expect(server.app.bodies.heldBytes).toBe(0);
   });
 
-  it('I11 refuses bodies beyond the budget of the node with 503, and takes them again', async () => {
-    server = await ScriptedServer.start({ append: async (request) => appended(request) }, { requestBytesMax: 200_000_000 });
+  it('I11 refuses bodies beyond the budget of the node with 503, also while they grow, and takes them again', async () => {
+    server = await ScriptedServer.start({ append: async (request) => appended(request) }, {}, { ingressBytesMax: 1_100_000 });
+    const head = (bytes: number): string => `POST /demo/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: ${bytes}\r\n\r\n`;
     const socket = await server.connect();
-    socket.write('POST /demo/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 200000000\r\n\r\nabc');
-    await vi.waitFor(() => expect(server.app.bodies.heldBytes).toBe(200_000_000));
-    const text = await server.raw('POST /demo/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 100000000\r\n\r\nabc', (got) => got.includes('}}'));
-    expect(text).toMatch(/^HTTP\/1.1 503 [\s\S]*Retry-After: 1[\s\S]*INGRESS_BODY_BYTES_LIMIT_REACHED/);
+    socket.write(`${head(1_000_000)}${'x'.repeat(600_000)}`);
+    await vi.waitFor(() => expect(server.app.bodies.heldBytes).toBe(1_000_000));
+    for (const bytes of [200_000, 110_000]) {
+      const text = await server.raw(`${head(bytes)}${'x'.repeat(bytes - 1_000)}`, (got) => got.includes('}}'));
+      expect(text).toMatch(/^HTTP\/1.1 503 [\s\S]*Retry-After: 1[\s\S]*INGRESS_BODY_BYTES_LIMIT_REACHED/);
+    }
+    await vi.waitFor(() => expect(server.app.bodies.heldBytes).toBe(1_000_000));
     socket.destroy();
     await vi.waitFor(() => expect(server.app.bodies.heldBytes).toBe(0));
     expect((await server.send('POST', '/demo/s', OCTETS, 'x')).status).toBe(204);
+  });
+
+  it('I11 bodies that announce much and bring little leave the budget to the others', async () => {
+    server = await ScriptedServer.start({ append: async (request) => appended(request), publishSnapshot: async (request) => { for await (const piece of request.body) if (piece.length === 0) break; return { record: record(), offset: request.offset, digest: 'd' }; } });
+    for (let i = 0; i < 600; i++) {
+      const socket = await server.connect();
+      socket.write(`${i % 2 === 0 ? 'POST /demo/s' : 'PUT /demo/s/snapshot/0'} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 1000000\r\n\r\nabc`);
+    }
+    await vi.waitFor(() => expect(server.app.bodies.heldBytes).toBe(600 * 65_536));
+    expect((await server.send('POST', '/demo/s', OCTETS, 'x')).status).toBe(204);
+  });
+
+  it('APP-11 a large body arrives whole, however it is cut', async () => {
+    const bodies: Buffer[] = [];
+    server = await ScriptedServer.start({ append: async (request) => { bodies.push(request.body); return appended(request); } });
+    for (const bytes of [65_536, 65_537, 262_144, 262_145, 900_001]) {
+      const sent = Buffer.from(Uint8Array.from({ length: bytes }, (_, i) => (i * 7 + (i >> 8)) & 255));
+      expect((await server.send('POST', '/demo/s', OCTETS, sent)).status).toBe(204);
+      expect(bodies.pop()!.equals(sent)).toBe(true);
+    }
+    expect(server.app.bodies.heldBytes).toBe(0);
+  });
+
+  it('WO-08 cuts a large body that would take longer than ten minutes', async () => {
+    // 60,000,000 bytes in 600 s are 10,000 in this window of 100 ms.
+    server = await ScriptedServer.start({ append: async (request) => appended(request) }, { requestBytesMax: 100_000_000 }, { bodyWindowMs: 100 });
+    const socket = await server.connect();
+    let text = '';
+    socket.setEncoding('latin1').on('data', (piece: string) => { text += piece; });
+    socket.write('POST /demo/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 60000000\r\n\r\n');
+    const trickle = setInterval(() => socket.write('x'.repeat(1_000)), 20);
+    await vi.waitFor(() => expect(text).toMatch(/^HTTP\/1.1 408 [\s\S]*BODY_TOO_SLOW/), { timeout: 3_000 });
+    clearInterval(trickle);
   });
 
   it('WO-08 R139 cuts a stalled body with 408 and closes, and takes a slow one', async () => {
@@ -188,7 +225,7 @@ describe('answers', () => {
     server = await ScriptedServer.start({ read: async ({ key }) => windowOf(key.endsWith('big') ? Array.from({ length: 500 }, () => line) : contents[key.endsWith('t') ? 'text/plain' : 'application/json'], { contentType: key.endsWith('t') ? 'text/plain' : 'application/json' }) });
     const gzip = { 'accept-encoding': 'gzip' };
     const small = await server.send('GET', '/demo/json', gzip);
-    expect([small.headers['content-encoding'], small.headers.vary, small.headers['content-length']]).toEqual(['gzip', 'Accept-Encoding', String(small.body.length)]);
+    expect([small.headers['content-encoding'], small.headers.vary, small.headers['content-length']]).toEqual(['gzip', 'Stream-Incarnation, Accept-Encoding', String(small.body.length)]);
     expect(gunzipSync(small.body).equals(line)).toBe(true);
     const big = await server.send('GET', '/demo/big', gzip);
     expect(gunzipSync(big.body)).toHaveLength(500 * line.length);
@@ -226,10 +263,60 @@ describe('answers', () => {
     await vi.waitFor(() => expect(returned).toBe(true));
   });
 
+  it('R053 a pipelined answer whose turn never comes gives its source back when the connection ends', async () => {
+    const returned: string[] = [];
+    async function* body(name: string): AsyncGenerator<Buffer> {
+      try {
+        for (let i = 0; i < 8; i++) yield Buffer.alloc(1_000_000);
+      } finally {
+        returned.push(name);
+      }
+    }
+    const opened: LiveHandle = { key: 'demo/s' as LiveHandle['key'], incarnation: INCARNATION, record: record(), subscribe: () => () => undefined, read: async () => windowOf([]), close: () => undefined };
+    const snapshot = { offset: ZERO, contentType: 'text/plain', digest: 'a'.repeat(64), bytes: 8_000_000, crc: 0, publishedAtMs: 0, hot: { at: 'inline' as const }, cold: null };
+    server = await ScriptedServer.start({
+      openLive: async () => ({ handle: opened, start: ZERO }), read: async () => ({ ...windowOf([], {}, 8_000_000), body: () => body('window') }), readSnapshot: async () => ({ record: record(), snapshot, body: () => body('snapshot') }),
+    });
+    const socket = await server.connect();
+    socket.write(['/demo/s?offset=now&live=long-poll&timeout_ms=60000', '/demo/s', '/demo/s/snapshot/0'].map((target) => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`).join(''));
+    await vi.waitFor(() => expect(server.app.live.polls.waiting).toBe(1));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(returned).toEqual([]);
+    socket.destroy();
+    await vi.waitFor(() => expect(returned.sort()).toEqual(['snapshot', 'window']));
+  });
+
+  it('R053 cuts a client that takes nothing, also of answers that have ended; keeps one that takes a little', async () => {
+    const content = Buffer.alloc(1_000_000);
+    server = await ScriptedServer.start({ read: async ({ key }) => windowOf(key.endsWith('many') ? Array.from({ length: 30 }, () => content) : [content]) }, {}, { answerStallMs: 300 });
+    const idle = await server.connect();
+    const still = await server.connect();
+    still.pause();
+    still.write('GET /demo/s HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(12));
+    const slow = await server.connect();
+    let got = 0;
+    slow.on('data', (piece: Buffer) => {
+      got += piece.length;
+      slow.pause();
+      setTimeout(() => slow.resume(), piece.length / 20_000);
+    });
+    slow.write('GET /demo/many HTTP/1.1\r\nHost: x\r\n\r\n');
+    const connections = (): Promise<number> => new Promise((resolve, reject) => server.listener.server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))));
+    const startedMs = performance.now();
+    await vi.waitFor(async () => expect(await connections()).toBe(2), { timeout: 3_000 });
+    expect(performance.now() - startedMs).toBeGreaterThan(250);
+    await vi.waitFor(() => expect(got).toBeGreaterThan(30_000_000), { timeout: 10_000 });
+    expect(performance.now() - startedMs).toBeGreaterThan(900);
+    expect([await connections(), idle.destroyed]).toEqual([2, false]);
+  });
+
   it('CACHE-18 keeps an answer to a checked read private', async () => {
     server = await ScriptedServer.start({ read: async () => windowOf([Buffer.from('a')]) });
     const answer = await server.send('GET', '/demo/s', { 'stream-incarnation': String(INCARNATION) });
     expect([answer.headers['cache-control'], answer.headers.vary]).toEqual(['private, no-cache', 'Stream-Incarnation']);
+    const unchecked = await server.send('GET', '/demo/s');
+    expect([unchecked.headers['cache-control'], unchecked.headers.vary]).toEqual(['public, max-age=60, stale-while-revalidate=300', 'Stream-Incarnation']);
+    expect((await server.send('GET', '/demo/s', { 'if-none-match': unchecked.headers.etag! })).headers.vary).toBe('Stream-Incarnation');
   });
 
   it('CINC-06 marks a chunk of a remote cold tier only at or below the logged frontier', async () => {
@@ -279,6 +366,31 @@ describe('answers', () => {
     await expect(server.send('GET', '/demo/s/bootstrap')).rejects.toThrow();
   });
 
+  it('BOOT-13 makes room for other work between the parts of many small messages', async () => {
+    const messages = 100_000;
+    const perTurn: number[] = [0];
+    async function* parts(): AsyncGenerator<Buffer> {
+      for (let i = 0; i < messages; i++) {
+        perTurn[perTurn.length - 1]!++;
+        yield Buffer.from('1\n');
+      }
+    }
+    server = await ScriptedServer.start({
+      bootstrap: async () => ({ record: record({ contentType: 'application/json', tail: (2 * messages) as Offset }), snapshot: null, start: ZERO, end: (2 * messages) as Offset, upToDate: true, closed: false, parts }),
+    });
+    let counting = true;
+    const count = (): void => {
+      perTurn.push(0);
+      if (counting) setImmediate(count);
+    };
+    count();
+    const answer = await server.send('GET', '/demo/s/bootstrap');
+    counting = false;
+    const part = /--firn-bootstrap-[0-9a-f]{32}\r\nContent-Type: application\/json\r\n\r\n1\n\r\n/g;
+    expect(answer.body.toString('latin1').match(part)).toHaveLength(messages);
+    expect(Math.max(...perTurn)).toBeLessThan(2 * 262_144 / 80);
+  });
+
   it('CRE-10 names the stream by the public origin, by the request\'s host, or by its path alone', async () => {
     for (const [publicUrl, host, location] of [['https://f.example/', 'x', 'https://f.example/demo/s'], [null, 'h.example:81', 'http://h.example:81/demo/s'], [null, 'a b', '/demo/s']] as const) {
       server = await ScriptedServer.start({ create: async () => ({ created: true, record: record() }) }, { publicUrl });
@@ -313,6 +425,30 @@ describe('live reads', () => {
     socket.destroy();
     await vi.waitFor(() => expect(server.app.live.gate.open).toBe(0));
     expect(server.metrics.liveReaders.sse.value).toBe(0);
+  });
+
+  it.each(['sse', 'long-poll'])('R053 counts a pipelined %s behind another live read as gone when the connection ends', async (kind) => {
+    const closed: string[] = [];
+    server = await ScriptedServer.start({ openLive: async () => ({ handle: handle({ close: () => void closed.push('closed') }), start: ZERO }) });
+    const socket = await server.connect();
+    socket.write(['long-poll&timeout_ms=60000', kind, kind].map((live) => `GET /demo/s?offset=now&live=${live} HTTP/1.1\r\nHost: x\r\n\r\n`).join(''));
+    await vi.waitFor(() => expect([server.app.live.gate.open, server.app.live.polls.waiting + server.app.live.hub.size]).toEqual([3, 3]));
+    socket.destroy();
+    await vi.waitFor(() => expect([server.app.live.gate.open, server.app.live.polls.waiting, server.app.live.hub.size]).toEqual([0, 0, 0]));
+    expect([server.metrics.liveReaders.sse.value, server.metrics.liveReaders['long-poll'].value, closed.length]).toEqual([0, 0, 3]);
+  });
+
+  it('a handle that fails to close ends neither the process nor the count of readers', async () => {
+    const close = (): void => { throw new Error('closed twice'); };
+    server = await ScriptedServer.start({ openLive: async () => ({ handle: handle({ close }), start: ZERO }) });
+    const socket = await server.connect();
+    socket.write('GET /demo/s?offset=now&live=sse HTTP/1.1\r\nHost: x\r\n\r\n');
+    await vi.waitFor(() => expect(server.app.live.hub.size).toBe(1));
+    socket.destroy();
+    await vi.waitFor(() => expect(server.app.live.gate.open).toBe(0));
+    expect(server.lines.join('')).toContain('live-read-failed');
+    await server.send('GET', '/demo/s?offset=now&live=long-poll&timeout_ms=10').catch(() => undefined);
+    expect(server.app.live.gate.open).toBe(0);
   });
 
   it('SSE-03 answers plainly what is wrong before the stream opens', async () => {
@@ -365,6 +501,33 @@ describe('the server', () => {
     server = await ScriptedServer.start({});
     expect(await server.raw('NONSENSE\r\n\r\n')).toMatch(/^HTTP\/1.1 400 Bad Request\r\n[\s\S]*"code":"INVALID_REQUEST"/);
     expect(await server.raw(`GET /demo/s HTTP/1.1\r\nX: ${'y'.repeat(20_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 400 [\s\S]*too long/);
+  });
+
+  it('ERR-01 SEC-01 gives what Node would answer by itself the error body and headers too', async () => {
+    server = await ScriptedServer.start({ append: async (request) => appended(request), head: async () => record() });
+    const post = 'POST /demo/s HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n';
+    for (const [text, status, code] of [
+      [`${post}Host: x\r\nExpect: a-pony\r\n\r\nx`, 417, 'EXPECTATION_FAILED'],
+      [`${post}Connection: close\r\n\r\nx`, 400, 'INVALID_REQUEST'],
+      [`${post}Host: x\r\nhost: y\r\nConnection: close\r\n\r\nx`, 400, 'INVALID_REQUEST'],
+      ['CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', 400, 'INVALID_REQUEST'],
+    ] as const) {
+      const answer = await server.raw(text);
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} [\\s\\S]*X-Content-Type-Options: nosniff\\r\\n[\\s\\S]*\\{"error":\\{"code":"${code}"`));
+      expect(answer).toContain('Content-Type: application/json\r\n');
+      expect(answer).toContain('Cache-Control: no-store\r\n');
+    }
+    expect(await server.raw('HEAD /demo/s HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1.1 200 /);
+    expect(await server.raw(`${post}Host: x\r\nExpect: 100-Continue\r\nConnection: close\r\n\r\nx`)).toMatch(/^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 204 /);
+  });
+
+  it('ERR-03 refuses a second Content-Type, which no reader of the first would see', async () => {
+    server = await ScriptedServer.start({ append: async (request) => appended(request), create: async () => ({ created: true, record: record() }) });
+    for (const method of ['POST', 'PUT']) {
+      const answer = await server.raw(`${method} /demo/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\ncontent-type: text/html\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx`);
+      expect(answer).toMatch(/^HTTP\/1.1 400 [\s\S]*"INVALID_HEADER"[\s\S]*content-type is given more than once/);
+    }
+    expect(await server.raw('POST /demo/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nCustom-Twelv: 1\r\nDate: 1\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx')).toMatch(/^HTTP\/1.1 204 /);
   });
 
   it('answers preflights with the methods and headers of the surface', async () => {

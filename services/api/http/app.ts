@@ -20,6 +20,7 @@ import { Exchange } from './exchange.js';
 import { head, remove } from './head-delete.js';
 import { LiveReads } from './live-read.js';
 import { read } from './read.js';
+import { checkHead } from './request-headers.js';
 import { retain } from './retention.js';
 import { parseRoute, refuseMethod, type Route } from './routes.js';
 import { getIncarnationSnapshot, getSnapshot, publishSnapshot } from './snapshot.js';
@@ -28,6 +29,7 @@ import { getIncarnationSnapshot, getSnapshot, publishSnapshot } from './snapshot
 export interface ClientAppOptions {
   readonly sse?: Partial<HubTimes>;
   readonly bodyWindowMs?: number;
+  readonly ingressBytesMax?: number;
   readonly liveReadersMax?: number;
 }
 
@@ -67,7 +69,7 @@ function next(): Promise<void> {
 /** `deps.now` and `deps.random` are used wherever an answer depends on them. */
 export function createClientApp(deps: HttpDeps, options: ClientAppOptions = {}): ClientApp {
   const koa = new ClientKoa();
-  const bodies = new Bodies(() => performance.now(), options.bodyWindowMs);
+  const bodies = new Bodies(() => performance.now(), options.bodyWindowMs, options.ingressBytesMax);
   const live = new LiveReads(deps, { times: options.sse, readersMax: options.liveReadersMax });
   const surface = new Surface(deps, bodies, live);
   koa.use((ctx) => {
@@ -99,6 +101,7 @@ class Surface {
   async answer(exchange: Exchange): Promise<void> {
     try {
       const { method } = exchange.req;
+      checkHead(exchange.req);
       if (method === 'OPTIONS') preflight(exchange);
       else await this.#dispatch(exchange, parseRoute(exchange.req.url ?? '/'), method ?? '');
     } catch (error) {

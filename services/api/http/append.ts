@@ -8,7 +8,7 @@ import { parseContentType } from '../../../shared/protocol/content-type.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import type { AppendOutcome, AppendRequest } from '../log/types.js';
 import type { Bodies, BodyLimit } from './body.js';
-import { declaredBytes, tooLarge, unreadBytes } from './body.js';
+import { declaredWithin, unreadBytes } from './body.js';
 import { answer } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { closesStream, preconditionOf, producerOf, seqOf } from './request-headers.js';
@@ -20,8 +20,7 @@ export async function append(exchange: Exchange, route: Route, bodies: Bodies, l
   const { headers } = req;
   const close = closesStream(headers);
   exchange.routeClass = close ? 'close' : 'append';
-  const declared = declaredBytes(req);
-  if (declared !== null && declared > limit.bytes) throw tooLarge(limit);
+  const declared = declaredWithin(req, limit);
   const precondition = preconditionOf(headers);
   const producer = producerOf(req, route.dialect);
   const seq = seqOf(req);
@@ -41,7 +40,7 @@ export async function append(exchange: Exchange, route: Route, bodies: Bodies, l
     return;
   }
   try {
-    const body = declared === 0 ? NO_BODY : await bodies.readWhole(exchange, limit);
+    const body = declared === 0 ? NO_BODY : await bodies.readWhole(exchange, limit, declared);
     if (close && body.length > 0 && typeText !== undefined) contentType = parseContentType(typeText);
     const request: AppendRequest = { key, dialect: route.dialect, precondition, contentType, producer, seq, close, body };
     const outcome = await deps.log.append(request);

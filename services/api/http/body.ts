@@ -2,13 +2,13 @@
  * Bodies of requests: whole ones for appends and creates, streamed ones for snapshots.
  *
  * Owns: the limit of each body, the budget of all bodies of a node, and the minimum rate. Promises: a body over its limit is refused by
- * its declared length before anything is read, and while it grows (APP-10); a half-sent body is an error, never data; a stalled one ends
- * in 408 (WO-08); nobody is asked to go on (`100 Continue`) before the request was found worth reading (I11).
+ * its declared length before anything is read, and while it grows (APP-10); a body holds of the budget what it has brought, times a
+ * factor, and not what it announces; a half-sent body is an error, never data; a stalled one ends in 408 (WO-08); nobody is asked to go on (`100 Continue`) before the request was found worth reading (I11).
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { FirnError, type ErrorCode } from '../../../shared/protocol/errors.js';
 import type { Exchange } from './exchange.js';
-import { BODY_CHECK_MS, BODY_WINDOW_BYTES, BODY_WINDOW_MS, INGRESS_BYTES_MAX, UPLOAD_WINDOW_BYTES } from './limits.js';
+import { BODY_CHECK_MS, BODY_GROWTH, BODY_HELD_AT_ONCE, BODY_TIME_MS, BODY_WINDOW_BYTES, BODY_WINDOW_MS, INGRESS_BYTES_MAX, UPLOAD_WINDOW_BYTES } from './limits.js';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -31,7 +31,14 @@ export function unreadBytes(req: IncomingMessage): number {
   return req.complete ? 0 : (declaredBytes(req) ?? Infinity);
 }
 
-export function tooLarge(limit: BodyLimit): FirnError {
+/** The same, checked. Throws the limit's code. */
+export function declaredWithin(req: IncomingMessage, limit: BodyLimit): number | null {
+  const declared = declaredBytes(req);
+  if (declared !== null && declared > limit.bytes) throw tooLarge(limit);
+  return declared;
+}
+
+function tooLarge(limit: BodyLimit): FirnError {
   return new FirnError(limit.code, { detail: `the body is above the limit of ${limit.bytes} bytes`, headers: { [limit.header]: String(limit.bytes) } });
 }
 
@@ -40,6 +47,8 @@ interface Receiving {
   /** Bytes since the last look. */
   windowBytes: number;
   windowStartMs: number;
+  /** What has to come within BODY_TIME_MS; 0: the least rate will do. */
+  readonly expectedBytes: number;
   /** The client is to send: false while the server itself is not reading. */
   readonly waiting: boolean;
   fail(error: FirnError): void;
@@ -53,10 +62,13 @@ export class Bodies {
   readonly #windowMs: number;
   readonly #now: () => number;
 
-  /** `now`: ms, monotonic enough for rates. */
-  constructor(now: () => number, windowMs = BODY_WINDOW_MS) {
+  readonly #bytesMax: number;
+
+  /** `now`: ms, monotonic enough for rates. `bytesMax`: the budget. */
+  constructor(now: () => number, windowMs = BODY_WINDOW_MS, bytesMax = INGRESS_BYTES_MAX) {
     this.#now = now;
     this.#windowMs = windowMs;
+    this.#bytesMax = bytesMax;
     this.#timer = setInterval(() => this.#checkRates(), Math.min(BODY_CHECK_MS, windowMs));
     this.#timer.unref();
   }
@@ -71,7 +83,7 @@ export class Bodies {
 
   /** Takes bytes of the budget for a request. Throws INGRESS_BODY_BYTES_LIMIT_REACHED. */
   hold(exchange: Exchange, bytes: number): void {
-    if (this.#heldBytes + bytes > INGRESS_BYTES_MAX) throw new FirnError('INGRESS_BODY_BYTES_LIMIT_REACHED');
+    if (this.#heldBytes + bytes > this.#bytesMax) throw new FirnError('INGRESS_BODY_BYTES_LIMIT_REACHED');
     this.#heldBytes += bytes;
     exchange.heldBytes += bytes;
   }
@@ -82,26 +94,21 @@ export class Bodies {
     exchange.heldBytes = 0;
   }
 
-  /** Reads a whole body. Throws the limit's code, BODY_TOO_SLOW, BODY_UNREADABLE, INGRESS_BODY_BYTES_LIMIT_REACHED. */
-  readWhole(exchange: Exchange, limit: BodyLimit): Promise<Buffer> | Buffer {
+  /** Reads a whole body of `declared` bytes, which were checked. Throws the limit's code, BODY_TOO_SLOW, BODY_UNREADABLE, INGRESS_BODY_BYTES_LIMIT_REACHED. */
+  readWhole(exchange: Exchange, limit: BodyLimit, declared: number | null): Promise<Buffer> | Buffer {
     const { req, res } = exchange;
-    const declared = declaredBytes(req);
     if (declared === 0) return NOTHING;
-    if (declared !== null) {
-      if (declared > limit.bytes) throw tooLarge(limit);
-      this.hold(exchange, declared);
-    }
+    if (declared !== null) this.hold(exchange, Math.min(declared, BODY_HELD_AT_ONCE));
     sayContinue(req, res);
     return new Promise((resolve, reject) => new WholeBody(this, exchange, limit, declared, resolve, reject).start());
   }
 
   /** Reads a body in pieces, as fast as they are taken. Throws like `readWhole`. Ends the reading when the loop over it is left. */
-  async *readPieces(exchange: Exchange, limit: BodyLimit): AsyncGenerator<Buffer, void, undefined> {
+  async *readPieces(exchange: Exchange, limit: BodyLimit, declared: number | null): AsyncGenerator<Buffer, void, undefined> {
     const { req, res } = exchange;
-    const declared = declaredBytes(req);
     if (declared === 0) return;
-    if (declared !== null && declared > limit.bytes) throw tooLarge(limit);
-    this.hold(exchange, Math.min(declared ?? UPLOAD_WINDOW_BYTES, UPLOAD_WINDOW_BYTES));
+    const window = Math.min(declared ?? UPLOAD_WINDOW_BYTES, UPLOAD_WINDOW_BYTES);
+    this.hold(exchange, Math.min(window, BODY_HELD_AT_ONCE));
     sayContinue(req, res);
     const pieces = new PieceReader(req, this.#now());
     this.watch(pieces);
@@ -112,6 +119,7 @@ export class Bodies {
         if (piece === null) return;
         received += piece.length;
         if (received > limit.bytes) throw tooLarge(limit);
+        if (received > exchange.heldBytes && exchange.heldBytes < window) this.hold(exchange, Math.min(window, received * BODY_GROWTH) - exchange.heldBytes);
         yield piece;
       }
     } finally {
@@ -135,9 +143,10 @@ export class Bodies {
   #checkRates(): void {
     const now = this.#now();
     const least = (BODY_WINDOW_BYTES * this.#windowMs) / BODY_WINDOW_MS;
+    const share = this.#windowMs / BODY_TIME_MS;
     for (const body of this.#underWay) {
       if (body.waiting && now - body.windowStartMs < this.#windowMs) continue;
-      if (body.waiting && body.windowBytes < least) {
+      if (body.waiting && body.windowBytes < Math.max(least, body.expectedBytes * share)) {
         this.#underWay.delete(body);
         body.fail(new FirnError('BODY_TOO_SLOW'));
         continue;
@@ -173,7 +182,7 @@ class WholeBody implements Receiving {
   readonly waiting = true;
   #received = 0;
   #first: Buffer | null = null;
-  /** Declared bodies of more than one chunk are filled in place; chunked ones are joined at the end. */
+  /** Declared bodies of more than one chunk are filled in place, which grows with them; chunked ones are joined at the end. */
   #filled: Buffer | null = null;
   #chunks: Buffer[] | null = null;
 
@@ -186,6 +195,10 @@ class WholeBody implements Receiving {
     readonly reject: (error: FirnError) => void,
   ) {
     this.windowStartMs = bodies.nowMs;
+  }
+
+  get expectedBytes(): number {
+    return this.declared ?? 0;
   }
 
   start(): void {
@@ -201,30 +214,37 @@ class WholeBody implements Receiving {
   take(chunk: Buffer): void {
     this.windowBytes += chunk.length;
     this.#received += chunk.length;
-    if (this.declared === null) {
-      try {
-        if (this.#received > this.limit.bytes) throw tooLarge(this.limit);
-        this.bodies.hold(this.exchange, chunk.length);
-      } catch (error) {
-        this.fail(error as FirnError);
-        return;
-      }
-      (this.#chunks ??= []).push(chunk);
-    } else if (this.#received === chunk.length) {
+    if (this.declared !== null && this.#received === chunk.length) {
       this.#first = chunk;
-    } else {
-      this.#fill(chunk);
+      return;
+    }
+    try {
+      if (this.declared === null) this.#join(chunk);
+      else this.#fill(chunk, this.declared);
+    } catch (error) {
+      this.fail(error as FirnError);
     }
   }
 
-  #fill(chunk: Buffer): void {
-    if (this.#filled === null) {
+  #join(chunk: Buffer): void {
+    if (this.#received > this.limit.bytes) throw tooLarge(this.limit);
+    this.bodies.hold(this.exchange, chunk.length);
+    (this.#chunks ??= []).push(chunk);
+  }
+
+  #fill(chunk: Buffer, declared: number): void {
+    const before = this.#received - chunk.length;
+    const known = this.#filled ?? this.#first!;
+    if (this.#filled === null || this.#filled.length < this.#received) {
+      // What is held is the size of the buffer, from the second chunk on.
+      const bytes = Math.min(declared, Math.max(this.#received, this.exchange.heldBytes) * BODY_GROWTH);
+      this.bodies.hold(this.exchange, bytes - this.exchange.heldBytes);
       // Not from the pool: the log keeps it, and watchers are handed the very same bytes.
-      this.#filled = Buffer.allocUnsafeSlow(this.declared!);
-      this.#first!.copy(this.#filled, 0);
+      this.#filled = Buffer.allocUnsafeSlow(bytes);
+      known.copy(this.#filled, 0, 0, before);
       this.#first = null;
     }
-    chunk.copy(this.#filled, this.#received - chunk.length);
+    chunk.copy(this.#filled, before);
   }
 
   finish(): void {
@@ -251,6 +271,8 @@ function ignore(): void {}
 class PieceReader implements Receiving {
   windowBytes = 0;
   waiting = false;
+  /** A snapshot may be large and its line slow: it streams, and holds little. */
+  readonly expectedBytes = 0;
   #wake: (() => void) | null = null;
   #error: FirnError | null = null;
   #ended = false;

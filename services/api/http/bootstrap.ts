@@ -1,9 +1,11 @@
 /**
  * `GET …/bootstrap`: snapshot and what follows, in one answer (requirements section 21).
  *
- * Promises: the parts of one moment, in order, streamed; an answer that cannot be finished is cut, never closed as if whole (R081).
+ * Promises: the parts of one moment, in order, streamed, with a turn for everybody else after each batch of them; an answer that cannot be
+ * finished is cut, never closed as if whole (R081).
  */
 import { randomBytes } from 'node:crypto';
+import { setImmediate as turn } from 'node:timers/promises';
 import { isJson, OCTET_STREAM } from '../../../shared/protocol/content-type.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { multipartEnd, multipartType, newBoundary, partHead, PART_TAIL } from '../../../shared/protocol/multipart.js';
@@ -11,6 +13,7 @@ import { formatOffset } from '../../../shared/protocol/offsets.js';
 import type { BootstrapRead } from '../log/types.js';
 import { departure, writePieces } from './answer-body.js';
 import type { Exchange } from './exchange.js';
+import { PARTS_BATCH_BYTES } from './limits.js';
 import { namesParameter } from './query.js';
 import { preconditionOf } from './request-headers.js';
 import type { Route } from './routes.js';
@@ -86,7 +89,7 @@ async function* parts(read: BootstrapRead, boundary: string, signal: AbortSignal
     const updates = exactly(read.parts(signal), read.end - read.start);
     const head = partHead(boundary, record.contentType);
     if (isJson(record.contentType)) {
-      for await (const message of updates) yield Buffer.concat([head, message, PART_TAIL]);
+      yield* batched(updates, head);
     } else {
       yield head;
       yield* updates;
@@ -94,6 +97,22 @@ async function* parts(read: BootstrapRead, boundary: string, signal: AbortSignal
     }
   }
   yield multipartEnd(boundary);
+}
+
+/** One part a message, many parts a piece: messages may be a few bytes, and come without a wait between them. */
+async function* batched(messages: AsyncIterable<Buffer>, head: Buffer): AsyncGenerator<Buffer, void, undefined> {
+  let held: Buffer[] = [];
+  let bytes = 0;
+  for await (const message of messages) {
+    held.push(head, message, PART_TAIL);
+    bytes += head.length + message.length + PART_TAIL.length;
+    if (bytes < PARTS_BATCH_BYTES) continue;
+    yield Buffer.concat(held, bytes);
+    held = [];
+    bytes = 0;
+    await turn();
+  }
+  if (bytes > 0) yield Buffer.concat(held, bytes);
 }
 
 async function* exactly(source: AsyncIterable<Buffer>, length: number): AsyncGenerator<Buffer, void, undefined> {

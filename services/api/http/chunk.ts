@@ -9,7 +9,7 @@ import { matchesIfNoneMatch, rangeTag } from '../../../shared/protocol/etag.js';
 import { parsePathIncarnation } from '../../../shared/protocol/incarnation.js';
 import { formatOffset, parseExactOffset } from '../../../shared/protocol/offsets.js';
 import type { ReadWindow } from '../log/types.js';
-import { departure, resumed, writePieces } from './answer-body.js';
+import { answerBody, departure } from './answer-body.js';
 import { IMMUTABLE } from './caching.js';
 import type { Exchange } from './exchange.js';
 import { CHUNK_GRID_BYTES } from './limits.js';
@@ -40,26 +40,12 @@ export async function getChunk(exchange: Exchange, route: Route): Promise<void> 
     exchange.empty(304, headers);
     return;
   }
-  headers.push('Content-Type', isJson(record.contentType) ? NDJSON : record.contentType, 'Content-Length', String(window.end - window.start));
-  await writeChunk(exchange, window, headers);
+  headers.push('Content-Type', isJson(record.contentType) ? NDJSON : record.contentType);
+  await answerBody(exchange, 200, headers, window.end - window.start, () => window.body(departure(exchange.res)));
 }
 
 /** `remote`: a restore could take back what lies above the logged frontier (design section 6). */
 function isImmutable(window: ReadWindow, gridBytes: number, remote: boolean): boolean {
   const ended = window.closed || (!window.upToDate && window.end - window.start === gridBytes);
   return ended && (!remote || window.end <= window.record.sealed);
-}
-
-async function writeChunk(exchange: Exchange, window: ReadWindow, headers: string[]): Promise<void> {
-  const length = window.end - window.start;
-  if (exchange.isHead || length === 0) {
-    exchange.empty(200, headers);
-    return;
-  }
-  const source = window.body(departure(exchange.res))[Symbol.asyncIterator]();
-  const first = await source.next();
-  if (first.done === true) throw new Error(`a chunk of ${length} bytes gave none`);
-  exchange.head(200, headers);
-  await writePieces(exchange.res, resumed(first.value, source, length));
-  exchange.res.end();
 }

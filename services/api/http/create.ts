@@ -7,7 +7,7 @@ import { formatOffset } from '../../../shared/protocol/offsets.js';
 import { formatExpiresAt } from '../../../shared/protocol/ttl.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import type { Bodies, BodyLimit } from './body.js';
-import { declaredBytes, tooLarge } from './body.js';
+import { declaredWithin } from './body.js';
 import type { Exchange } from './exchange.js';
 import { closesStream, lifetimeOf, namesProducer, preconditionOf, seqOf } from './request-headers.js';
 import type { Route } from './routes.js';
@@ -26,8 +26,7 @@ export async function create(exchange: Exchange, route: Route, bodies: Bodies, l
   exchange.routeClass = 'create';
   const { req, deps } = exchange;
   const { headers } = req;
-  const declared = declaredBytes(req);
-  if (declared !== null && declared > limit.bytes) throw tooLarge(limit);
+  const declared = declaredWithin(req, limit);
   const bucketed = route.dialect === 'bucketed';
   // A key that is ignored would look like one that protects (CRE-23); so would an ignored source (FORK-36).
   if (bucketed && namesProducer(headers)) throw new FirnError('INVALID_PRODUCER', { detail: 'a create takes no producer headers' });
@@ -41,7 +40,7 @@ export async function create(exchange: Exchange, route: Route, bodies: Bodies, l
   const refusal = deps.log.refusingWrites(route.key!);
   if (refusal !== null) throw refusal;
   try {
-    const body = declared === 0 ? NO_BODY : await bodies.readWhole(exchange, limit);
+    const body = declared === 0 ? NO_BODY : await bodies.readWhole(exchange, limit, declared);
     const outcome = await deps.log.create({
       key: route.key!, dialect: route.dialect, precondition, contentType, ttl: lifetime.ttl, expiresAtMs: lifetime.expiresAtMs, closed: closesStream(headers), seq, body,
     });

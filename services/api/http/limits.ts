@@ -5,20 +5,38 @@ import { READ_BYTES_MAX } from '../log/types.js';
 
 /** Bytes of request bodies held in memory by one node, counted from the declared length or as they grow (design section 5). */
 export const INGRESS_BYTES_MAX = 268_435_456;
-/** What a streamed upload holds of that: the pieces between the socket and the log. */
+/** Bytes of a declared body that are taken of that budget before any has come; most bodies are smaller. */
+export const BODY_HELD_AT_ONCE = 65_536;
+/** What a larger body holds grows by this factor, up to its declared length, whenever it has filled what it holds. */
+export const BODY_GROWTH = 4;
+/** What a streamed upload holds at most: the pieces between the socket and the log. */
 export const UPLOAD_WINDOW_BYTES = 1_048_576;
 /** A body has to bring at least BODY_WINDOW_BYTES in each window of BODY_WINDOW_MS until it is complete, else 408 (WO-08, R139). */
 export const BODY_WINDOW_MS = 10_000;
 export const BODY_WINDOW_BYTES = 10_240;
+/** ... and a declared one that is held in memory also so much that it would be complete within this time, ms. */
+export const BODY_TIME_MS = 600_000;
 /** How often bodies under way are looked at, ms. */
 export const BODY_CHECK_MS = 500;
 
 /** Most bytes of an answer that wait in memory for one socket: reads stop until they have drained. */
 export const ANSWER_BUFFER_BYTES = 1_048_576;
-/** A client that takes nothing for this long while an answer waits is cut, ms (R053). */
-export const ANSWER_STALL_MS = 60_000;
+/**
+ * A client that takes nothing for this long while something waits for it is cut, ms (R053). What is taken shows only in steps: a system says
+ * that there is room once a third of its send buffer is free, and that buffer has up to SEND_BUFFER_BYTES.
+ */
+export const ANSWER_STALL_MS = 180_000;
+/** Largest send buffer that Linux gives a connection by default, bytes. */
+const SEND_BUFFER_BYTES = 4_194_304;
+/** Clients that take so much are never cut, bytes a second. */
+const TAKING_RATE = 10_240;
+/** How often connections are looked at for that, ms. */
+export const STALL_CHECK_MS = 2_000;
 /** Small pieces of one answer are gathered to this size before they are written, bytes. */
 export const GATHER_BYTES = 65_536;
+
+/** Parts of a bootstrap that are made in one turn of the event loop, bytes. */
+export const PARTS_BATCH_BYTES = 262_144;
 
 /** JSON answers from this size on may be compressed, bytes; their tags are weak for that reason (ursula-facts sections 4 and 9). */
 export const GZIP_BYTES_MIN = 256;
@@ -54,5 +72,8 @@ export const TARGET_CHARS_MAX = 8_192;
 
 if (CHUNK_GRID_BYTES > READ_BYTES_MAX) throw new Error('a chunk has to fit into one read');
 if (GZIP_BYTES_MIN > GZIP_WHOLE_MAX) throw new Error('the smallest compressed answer has to fit into one piece');
+if (BODY_HELD_AT_ONCE > UPLOAD_WINDOW_BYTES) throw new Error('an upload holds no more at once than at most');
 if (UPLOAD_WINDOW_BYTES > INGRESS_BYTES_MAX) throw new Error('one upload has to fit into the budget of bodies');
+if ((SEND_BUFFER_BYTES / 3 / TAKING_RATE) * 1_000 + STALL_CHECK_MS > ANSWER_STALL_MS) throw new Error('a slow client has to be seen taking something');
+if (STALL_CHECK_MS > ANSWER_STALL_MS) throw new Error('a stalled client has to be noticed within its time');
 if (BODY_CHECK_MS > BODY_WINDOW_MS) throw new Error('a slow body has to be noticed within its window');

@@ -73,22 +73,26 @@ export class LiveReads {
     exchange.routeClass = kind;
     const leave = this.#enter(exchange, kind, route.key!);
     let handle: LiveHandle | null = null;
+    let handedOver = false;
     try {
       const opened = await exchange.deps.log.openLive(route.key!, precondition, query.offset!, cutOf(route.dialect));
       handle = opened.handle;
       if (exchange.gone) throw new ClientGone();
       if (kind === 'sse') {
         this.#openSse(exchange, route, query, precondition, handle, opened.start, leave);
+        handedOver = true;
         return;
       }
       await this.#longPoll(exchange, route, query, precondition, handle, opened.start);
-    } catch (error) {
-      handle?.close();
-      leave();
-      throw error;
+    } finally {
+      if (!handedOver) {
+        try {
+          handle?.close();
+        } finally {
+          leave();
+        }
+      }
     }
-    handle.close();
-    leave();
   }
 
   async #longPoll(exchange: Exchange, route: Route, query: ReadQuery, precondition: Precondition, handle: LiveHandle, start: Offset): Promise<void> {

@@ -2,8 +2,8 @@
  * The typed headers of requests: syntax only, no state (requirements sections 2, 3, 13, 14, 15, 20).
  *
  * Owns: reading them from Node's lower-cased header object. Promises: what is returned was checked; a malformed value is a 400 that
- * names the header and not its value. Node joins repeated headers of ours with ", ", which none of these forms but two allow: for those
- * two the raw list is consulted.
+ * names the header and not its value. Node joins repeated headers of ours with ", ", which none of these forms but two allow, and of
+ * some common ones it takes the first: for those the raw list is consulted.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { FirnError } from '../../../shared/protocol/errors.js';
@@ -79,6 +79,29 @@ export function acceptsGzip(header: string | undefined): boolean {
     any = taken;
   }
   return any;
+}
+
+const C = 99;
+const H = 104;
+const LOWER = 32;
+
+/**
+ * What holds for every request (RFC 9110 10.1.1, RFC 9112 3.2). Throws INVALID_REQUEST for no or two hosts, INVALID_HEADER for two content types,
+ * EXPECTATION_FAILED. Names are told apart by length and first letter, as this is asked of each small append.
+ */
+export function checkHead(request: IncomingMessage): void {
+  const { headers, rawHeaders } = request;
+  let hosts = 0;
+  let types = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!;
+    if (name.length === 4 && (name.charCodeAt(0) | LOWER) === H) hosts++;
+    else if (name.length === 12 && (name.charCodeAt(0) | LOWER) === C) types++;
+  }
+  if (types > 1 && isRepeated(request, 'content-type')) throw badHeader('content-type is given more than once');
+  if (hosts !== 1 && headers.host === undefined && request.httpVersion === '1.1') throw new FirnError('INVALID_REQUEST', { detail: 'a request names its host' });
+  if (hosts > 1 && isRepeated(request, 'host')) throw new FirnError('INVALID_REQUEST', { detail: 'a request names one host' });
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') throw new FirnError('EXPECTATION_FAILED');
 }
 
 function isRepeated(request: IncomingMessage, name: string): boolean {

@@ -1,16 +1,18 @@
 /**
  * The HTTP server around an application: time-outs, bounds, shutdown (design section 8).
  *
- * Owns: the sockets. Promises: a slow head is cut, a body has its own minimum rate; more connections than the process can hold are
+ * Owns: the sockets. Promises: a slow head is cut, a body has its own minimum rate, a client that takes nothing is cut; more connections than the process can hold are
  * refused with 503 before anything else fails (R093); shutdown ends live reads at an offset that resumes, lets requests finish, and
  * is over within its grace time (R083).
  */
 import { readFileSync } from 'node:fs';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Logger } from '../../../shared/observability/index.js';
 import { errorBody, FirnError } from '../../../shared/protocol/errors.js';
-import { CONNECTIONS_CHECK_MS, CONNECTIONS_MAX, DESCRIPTORS_RESERVED, HEADERS_TIMEOUT_MS, KEEP_ALIVE_MS } from './limits.js';
+import { ANSWER_STALL_MS, CONNECTIONS_CHECK_MS, CONNECTIONS_MAX, DESCRIPTORS_RESERVED, HEADERS_TIMEOUT_MS, KEEP_ALIVE_MS, STALL_CHECK_MS } from './limits.js';
+import { WriteStalls } from './write-stalls.js';
 
 export interface ListenOptions {
   readonly host: string;
@@ -23,6 +25,7 @@ export interface ListenOptions {
   /** Stops timers, at the end of a shutdown. */
   readonly close?: () => void;
   readonly connectionsMax?: number;
+  readonly answerStallMs?: number;
 }
 
 export interface Listener {
@@ -39,7 +42,7 @@ const SWEEP_MS = 25;
 /** Resolves when the server listens. Rejects when the address cannot be used. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const server = createServer({
-    keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0, connectionsCheckingInterval: CONNECTIONS_CHECK_MS, noDelay: true,
+    keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0, requireHostHeader: false, connectionsCheckingInterval: CONNECTIONS_CHECK_MS, noDelay: true,
   });
   const state = new ServerState(server, options);
   await new Promise<void>((resolve, reject) => {
@@ -57,8 +60,10 @@ export async function listen(options: ListenOptions): Promise<Listener> {
 class ServerState {
   #connections = 0;
   #ending = false;
+  readonly #stalls: WriteStalls;
 
   constructor(readonly server: Server, readonly options: ListenOptions) {
+    this.#stalls = new WriteStalls(() => performance.now(), options.answerStallMs ?? ANSWER_STALL_MS, STALL_CHECK_MS);
     const max = options.connectionsMax ?? connectionsOfProcess();
     server.on('connection', (socket: Socket) => this.#admit(socket, max));
     const { handler } = options;
@@ -70,6 +75,9 @@ class ServerState {
     server.on('request', serve);
     // The handler says `100 Continue` once it wants the body.
     server.on('checkContinue', serve);
+    // ... and refuses what else a client may expect, as it refuses a request without a host: with the body of every error.
+    server.on('checkExpectation', serve);
+    server.on('connect', refuseTunnel);
     server.on('clientError', refuseBrokenRequest);
   }
 
@@ -79,8 +87,10 @@ class ServerState {
       return;
     }
     this.#connections++;
+    this.#stalls.add(socket);
     socket.once('close', () => {
       this.#connections--;
+      this.#stalls.delete(socket);
     });
   }
 
@@ -95,6 +105,7 @@ class ServerState {
     await closed;
     clearInterval(sweep);
     clearTimeout(force);
+    this.#stalls.close();
     this.options.close?.();
   }
 }
@@ -113,6 +124,11 @@ function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
   const answering = (socket as Socket & { _httpMessage?: { headersSent: boolean } })._httpMessage?.headersSent === true;
   if (answering) socket.destroy();
   else socket.end(rawAnswer(refusal, statusText(refusal.status)));
+}
+
+function refuseTunnel(_req: IncomingMessage, socket: Duplex): void {
+  socket.on('error', () => socket.destroy());
+  socket.end(rawAnswer(new FirnError('INVALID_REQUEST', { detail: 'this is no proxy' }), statusText(400)));
 }
 
 function refuseConnection(socket: Socket): void {

@@ -8,9 +8,9 @@ import { parsePathIncarnation } from '../../../shared/protocol/incarnation.js';
 import { formatOffset, parseExactOffset, parsePathOffset } from '../../../shared/protocol/offsets.js';
 import type { Offset } from '../../../shared/protocol/types.js';
 import type { Precondition, SnapshotRead } from '../log/types.js';
-import { departure, resumed, writePieces } from './answer-body.js';
+import { answerBody, departure } from './answer-body.js';
 import type { Bodies, BodyLimit } from './body.js';
-import { declaredBytes, tooLarge } from './body.js';
+import { declaredWithin } from './body.js';
 import { IMMUTABLE } from './caching.js';
 import type { Exchange } from './exchange.js';
 import { parseRange } from './range-header.js';
@@ -21,8 +21,7 @@ import type { Route } from './routes.js';
 export async function publishSnapshot(exchange: Exchange, route: Route, bodies: Bodies, limit: BodyLimit): Promise<void> {
   exchange.routeClass = 'snapshot-put';
   const { req, deps } = exchange;
-  const declared = declaredBytes(req);
-  if (declared !== null && declared > limit.bytes) throw tooLarge(limit);
+  const declared = declaredWithin(req, limit);
   const offset = parsePathOffset(route.rawOffset);
   const precondition = preconditionOf(req.headers);
   const typeText = req.headers['content-type'];
@@ -31,7 +30,7 @@ export async function publishSnapshot(exchange: Exchange, route: Route, bodies: 
   if (refusal !== null) throw refusal;
   try {
     const outcome = await deps.log.publishSnapshot({
-      key: route.key!, precondition, offset, contentType, declaredBytes: declared, body: bodies.readPieces(exchange, limit),
+      key: route.key!, precondition, offset, contentType, declaredBytes: declared, body: bodies.readPieces(exchange, limit, declared),
     });
     exchange.empty(204, [
       'Stream-Snapshot-Offset', formatOffset(outcome.offset), 'Stream-Snapshot-Digest', outcome.digest,
@@ -77,11 +76,11 @@ async function answerSnapshot(exchange: Exchange, route: Route, offset: Offset, 
   }
   headers.push('Content-Type', snapshot.contentType);
   if (range.kind === 'whole') {
-    await writeBytes(exchange, 200, headers, read, 0, snapshot.bytes);
+    await answerBody(exchange, 200, headers, snapshot.bytes, () => read.body(0, snapshot.bytes, departure(exchange.res)));
     return;
   }
   headers.push('Content-Range', `bytes ${range.from}-${range.from + range.length - 1}/${snapshot.bytes}`);
-  await writeBytes(exchange, 206, headers, read, range.from, range.length);
+  await answerBody(exchange, 206, headers, range.length, () => read.body(range.from, range.length, departure(exchange.res)));
 }
 
 function snapshotHeaders(exchange: Exchange, { record, snapshot }: SnapshotRead, cacheable: boolean): string[] {
@@ -98,18 +97,4 @@ function snapshotHeaders(exchange: Exchange, { record, snapshot }: SnapshotRead,
   if (exchange.deps.config.cold === 's3' && snapshot.cold === null) headers.push('Cache-Control', 'no-store');
   else headers.push('Stream-Immutable', 'true', 'Cache-Control', IMMUTABLE);
   return headers;
-}
-
-async function writeBytes(exchange: Exchange, status: number, headers: string[], read: SnapshotRead, from: number, length: number): Promise<void> {
-  headers.push('Content-Length', String(length));
-  if (exchange.isHead || length === 0) {
-    exchange.empty(status, headers);
-    return;
-  }
-  const source = read.body(from, length, departure(exchange.res))[Symbol.asyncIterator]();
-  const first = await source.next();
-  if (first.done === true) throw new Error(`a snapshot of ${length} bytes gave none`);
-  exchange.head(status, headers);
-  await writePieces(exchange.res, resumed(first.value, source, length));
-  exchange.res.end();
 }

@@ -10,7 +10,7 @@ import { arrayLength, arrayPieces } from '../../../shared/protocol/ndjson-array.
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import type { Dialect } from '../../../shared/protocol/types.js';
 import type { ReadWindow } from '../log/types.js';
-import { departure, resumed, writePieces } from './answer-body.js';
+import { answerBody, departure, writePieces } from './answer-body.js';
 import { readCacheControl } from './caching.js';
 import type { Exchange } from './exchange.js';
 import { gzipPieces, gzipWhole } from './gzip.js';
@@ -75,7 +75,8 @@ function windowHeaders(exchange: Exchange, window: ReadWindow, how: WindowAnswer
   const withToken = requested['stream-incarnation'] !== undefined;
   if (!how.positional) headers.push('Cache-Control', 'no-store');
   else headers.push('Cache-Control', readCacheControl(record, exchange.deps.now(), withToken, requested.authorization !== undefined));
-  if (withToken) headers.push('Vary', 'Stream-Incarnation');
+  // Also where no token came: or a cache would give this answer to a request that has one, unchecked (CACHE-18).
+  if (withToken || how.positional) headers.push('Vary', 'Stream-Incarnation');
   return headers;
 }
 
@@ -90,28 +91,20 @@ function windowTag(window: ReadWindow, form: BodyForm, weak: boolean): string {
 async function writeWindow(exchange: Exchange, window: ReadWindow, form: BodyForm, length: number, headers: string[], gzip: boolean): Promise<void> {
   const { res } = exchange;
   const bytes = window.end - window.start;
-  const stored = window.body(bytes >= ABORTABLE_BYTES_MIN ? departure(res) : undefined);
-  const source = (form === 'array' ? arrayPieces(stored, bytes) : stored)[Symbol.asyncIterator]();
+  const body = (): AsyncIterable<Buffer> => {
+    const stored = window.body(bytes >= ABORTABLE_BYTES_MIN ? departure(res) : undefined);
+    return form === 'array' ? arrayPieces(stored, bytes) : stored;
+  };
+  if (!gzip) return answerBody(exchange, 200, headers, length, body);
+  headers.push('Content-Encoding', 'gzip');
+  const source = body()[Symbol.asyncIterator]();
   const first = await source.next();
   if (first.done === true) throw new Error(`a window of ${bytes} bytes gave none`);
-  if (gzip) {
-    headers.push('Content-Encoding', 'gzip');
-    if (length <= GZIP_WHOLE_MAX) {
-      exchange.whole(200, headers, await gzipWhole(first.value, source, length));
-      return;
-    }
-    exchange.head(200, headers);
-    await writePieces(res, gzipPieces(first.value, source, length));
-    res.end();
+  if (length <= GZIP_WHOLE_MAX) {
+    exchange.whole(200, headers, await gzipWhole(first.value, source, length));
     return;
   }
-  if (first.value.length === length) {
-    exchange.whole(200, headers, first.value);
-    await source.return?.();
-    return;
-  }
-  headers.push('Content-Length', String(length));
   exchange.head(200, headers);
-  await writePieces(res, resumed(first.value, source, length));
+  await writePieces(res, gzipPieces(first.value, source, length));
   res.end();
 }

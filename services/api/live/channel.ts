@@ -3,7 +3,8 @@
  *
  * Owns: the events at the tail, framed once for everybody whose position and cursor agree, and the way of a single reader from storage to
  * the tail. Promises: each reader gets the bytes in order, each once, and a control event after each data event; new bytes of a closing
- * append come before its closing control (R051, SSE-11); a reader that lags costs the others nothing (R052).
+ * append come before its closing control (R051, SSE-11); a reader that lags costs the others nothing (R052); large events together take no
+ * more memory than a budget, however many readers want them.
  *
  * The shared position is where the last shared event ended. Bytes of an unfinished character behind it are the carry: they go out with
  * the event that completes them. A reader whose position is another one reads from storage instead.
@@ -13,6 +14,7 @@ import { laterCursor } from '../../../shared/protocol/cursor.js';
 import { controlEvent, errorEvent } from '../../../shared/protocol/sse.js';
 import { advance, type Offset } from '../../../shared/protocol/types.js';
 import type { LiveHandle, ReadWindow, StreamEvent } from '../log/types.js';
+import type { ByteBudget } from './byte-budget.js';
 import { Frame } from './frame.js';
 import { CATCH_UP_EVENT_BYTES, FAN_OUT_COST_MS, SHARED_EVENT_BYTES_MAX, TEXT_EVENT_BYTES_MIN } from './limits.js';
 import { cutOf, dataEvent, eventLength, type Reach, type Representation } from './representation.js';
@@ -24,6 +26,8 @@ export interface ChannelOptions {
   readonly handle: LiveHandle;
   readonly representation: Representation;
   readonly turns: Turns;
+  /** For events of more than CATCH_UP_EVENT_BYTES. */
+  readonly largeEvents: ByteBudget;
   readonly now: () => number;
   /** Told when a reader's own read failed for a reason that is no refusal. */
   readonly onFailure: (error: unknown) => void;
@@ -66,6 +70,7 @@ export class Channel {
     this.#readers.delete(reader);
     this.#waiting.delete(reader);
     reader.state = 'ended';
+    reader.claim?.giveUp();
   }
 
   close(): void {
@@ -77,6 +82,7 @@ export class Channel {
   dismiss(reader: Subscriber): void {
     if (reader.state === 'reading') {
       reader.leaving = true;
+      reader.claim?.giveUp();
       return;
     }
     if (reader.ended) return;
@@ -201,8 +207,9 @@ export class Channel {
           return;
         }
         if (this.#joinTail(reader, NOTHING)) return;
-        const rest = await this.#options.turns.run(() => this.#readOne(reader));
-        if (reader.ended || (rest !== null && this.#joinTail(reader, rest))) return;
+        const rest = await this.#options.turns.run(() => this.#readOne(reader, CATCH_UP_EVENT_BYTES));
+        if (typeof rest === 'number') await this.#readLarge(reader, rest);
+        else if (reader.ended || (rest !== null && this.#joinTail(reader, rest))) return;
       }
     } catch (error) {
       this.#fail(reader, error);
@@ -222,13 +229,33 @@ export class Channel {
     return true;
   }
 
-  /** One event from storage. Returns what of the window cannot be sent yet when that is all there is, else null. */
-  async #readOne(reader: Subscriber): Promise<Buffer | null> {
+  /** One event above CATCH_UP_EVENT_BYTES, in its turn; nothing when the reader has to go before that. */
+  async #readLarge(reader: Subscriber, bytes: number): Promise<void> {
+    const claim = this.#options.largeEvents.claim(bytes);
+    reader.claim = claim;
+    if (reader.ended || reader.leaving) claim.giveUp();
+    const granted = await claim.granted;
+    reader.claim = null;
+    if (!granted) return;
+    try {
+      await this.#options.turns.run(() => this.#readOne(reader, bytes));
+      await reader.released(this.#options.now());
+    } finally {
+      claim.release();
+    }
+  }
+
+  /**
+   * One event from storage, of at most `bytesMax` bytes. Returns what of the window cannot be sent yet when that is all there is, else null;
+   * a number: nothing was sent, as the event has so many bytes.
+   */
+  async #readOne(reader: Subscriber, bytesMax: number): Promise<Buffer | number | null> {
     if (reader.ended) return null;
     const { representation } = this.#options;
     const least = representation === 'text' || representation === 'ndjson' ? TEXT_EVENT_BYTES_MIN : 1;
     const most = Math.max(least, Math.min(reader.maxBytes, CATCH_UP_EVENT_BYTES));
     const window = await this.#handle.read(reader.position, most, cutOf(representation));
+    if (window.end - window.start > bytesMax) return window.end - window.start;
     const bytes = await bytesOf(window);
     if (reader.ended) return null;
     const reach: Reach = window.closed ? 'end' : window.upToDate ? 'tail' : 'below';

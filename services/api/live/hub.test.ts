@@ -88,9 +88,9 @@ interface Attach {
 }
 const over = (): number => overOf.get(hub) ?? 0;
 
-function begin(contentType: string, content: string | Buffer = '', times: Partial<HubTimes> = {}): void {
+function begin(contentType: string, content: string | Buffer = '', times: Partial<HubTimes> = {}, largeEventsBytesMax?: number): void {
   stream = new MemoryStream(contentType, content);
-  hub = new SseHub({ now: () => nowMs, random: () => 0, cut, onFailure: (error) => failures.push(error), times: { tickMs: 1_000, ...times } });
+  hub = new SseHub({ now: () => nowMs, random: () => 0, cut, onFailure: (error) => failures.push(error), times: { tickMs: 1_000, ...times }, ...(largeEventsBytesMax === undefined ? {} : { largeEventsBytesMax }) });
 }
 
 async function attach(how: Attach = {}): Promise<Reader> {
@@ -387,6 +387,39 @@ describe('times of SSE readers', () => {
     await reader.until(() => reader.text.includes(`${offset(24 * 1_048_576)}","streamCursor"`));
     const all = Buffer.concat(reader.events.filter((event) => event.type === 'data').map((event) => Buffer.from(event.data, 'base64')));
     expect(all.equals(stream.bytes)).toBe(true);
+  });
+
+  it('I11 an append above the size of a shared event reaches the tail in pieces, so that no event holds up the node', async () => {
+    begin('text/plain');
+    const reader = await attach();
+    await reader.until(() => reader.controls.length === 1);
+    stream.append(Buffer.alloc(1_000_000, 13));
+    await reader.until(() => reader.text.includes(`${offset(1_000_000)}"`));
+    await reader.until(() => reader.controls.at(-1)?.streamNextOffset === offset(1_000_000));
+    const ends = reader.controls.map((control) => Number(control.streamNextOffset));
+    for (let i = 1; i < ends.length; i++) expect(ends[i]! - ends[i - 1]!).toBeLessThanOrEqual(262_144);
+    expect(reader.data).toBe('\n'.repeat(1_000_000));
+  });
+
+  it('I11 large messages for readers that do not read are not all held at once; each reader gets its own in the end', async () => {
+    const message = `"${'x'.repeat(12_000_000)}"\n`;
+    begin('application/json', message, {}, 15_000_000);
+    const still = await attach({ dialect: 'base' });
+    still.socket.pause();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(stream.reads).toBe(2);
+    const others = await Promise.all(Array.from({ length: 3 }, () => attach({ dialect: 'base' })));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    for (const other of others) expect(other.events).toEqual([]);
+    // One leaves, one goes on its way at its end, one stays until the room is free.
+    others[0]!.socket.destroy();
+    hub.shutdown();
+    await others[1]!.until(() => others[1]!.complete);
+    expect(others[1]!.controls.at(-1)?.streamNextOffset).toBe(offset(0));
+    still.socket.resume();
+    await still.until(() => still.complete);
+    expect(still.data.length).toBe(message.length - 1 + 2);
+    await still.until(() => hub.size === 0);
   });
 
   it('R053 forgets a reader that leaves, whatever it was doing', async () => {

@@ -11,9 +11,11 @@ import { answerCursor } from '../../../shared/protocol/cursor.js';
 import { commentLine } from '../../../shared/protocol/sse.js';
 import type { Offset } from '../../../shared/protocol/types.js';
 import type { LiveHandle } from '../log/types.js';
+import { ByteBudget } from './byte-budget.js';
 import { Channel } from './channel.js';
 import { Frame } from './frame.js';
-import { CATCH_UPS_AT_ONCE, END_GRACE_MS, HEARTBEAT_MS, LIFE_MAX_MS, LIFE_MIN_MS, STALL_MS, TICK_MS } from './limits.js';
+import { CATCH_UPS_AT_ONCE, END_GRACE_MS, HEARTBEAT_MS, LARGE_EVENTS_BYTES_MAX, LIFE_MAX_MS, LIFE_MIN_MS, STALL_MS, TICK_MS } from './limits.js';
+import { onceOver } from './over.js';
 import type { Representation } from './representation.js';
 import { Subscriber } from './subscriber.js';
 import { Turns } from './turns.js';
@@ -40,6 +42,7 @@ export interface HubOptions {
   readonly cut: Tally;
   readonly onFailure: (error: unknown) => void;
   readonly times?: Partial<HubTimes>;
+  readonly largeEventsBytesMax?: number;
 }
 
 export interface SseReader {
@@ -67,6 +70,7 @@ export class SseHub {
   readonly #channels = new Map<string, Channel>();
   readonly #channelOf = new Map<Subscriber, Channel>();
   readonly #turns = new Turns(CATCH_UPS_AT_ONCE);
+  readonly #largeEvents: ByteBudget;
   readonly #slots: Set<Subscriber>[] = Array.from({ length: SLOTS }, () => new Set());
   readonly #timer: NodeJS.Timeout;
   #slot = 0;
@@ -75,6 +79,7 @@ export class SseHub {
   constructor(options: HubOptions) {
     this.#options = options;
     this.#times = { ...HUB_TIMES, ...options.times };
+    this.#largeEvents = new ByteBudget(options.largeEventsBytesMax ?? LARGE_EVENTS_BYTES_MAX);
     this.#timer = setInterval(() => this.tick(), this.#times.tickMs);
     this.#timer.unref();
   }
@@ -95,10 +100,7 @@ export class SseHub {
     const name = `${reader.handle.incarnation}/${reader.representation}`;
     const channel = this.#channelFor(name, reader);
     this.#channelOf.set(subscriber, channel);
-    reader.res.once('close', () => {
-      this.#drop(subscriber, name, channel);
-      reader.onOver();
-    });
+    onceOver(reader.res, () => this.#over(subscriber, name, channel, reader.onOver));
     channel.add(subscriber);
     if (this.#ending) channel.dismiss(subscriber);
     else this.#place(subscriber, nowMs);
@@ -112,10 +114,21 @@ export class SseHub {
       return known;
     }
     const channel = new Channel({
-      handle: reader.handle, representation: reader.representation, turns: this.#turns, now: this.#options.now, onFailure: this.#options.onFailure,
+      handle: reader.handle, representation: reader.representation, turns: this.#turns, largeEvents: this.#largeEvents, now: this.#options.now, onFailure: this.#options.onFailure,
     });
     this.#channels.set(name, channel);
     return channel;
+  }
+
+  /** Nobody catches what is thrown while a connection ends: a fault in here must not end the process with all its other readers. */
+  #over(subscriber: Subscriber, name: string, channel: Channel, onOver: () => void): void {
+    for (const step of [() => this.#drop(subscriber, name, channel), onOver]) {
+      try {
+        step();
+      } catch (error) {
+        this.#options.onFailure(error);
+      }
+    }
   }
 
   #drop(subscriber: Subscriber, name: string, channel: Channel): void {
@@ -143,6 +156,7 @@ export class SseHub {
   /** False: no more to do for this reader. */
   #look(reader: Subscriber, nowMs: number): boolean {
     const { stallMs, endGraceMs, heartbeatMs } = this.#times;
+    reader.noteProgress(nowMs);
     const overdue = reader.ended ? nowMs - reader.endedMs >= endGraceMs : reader.stalledSinceMs > 0 && (nowMs - reader.stalledSinceMs >= stallMs || nowMs >= reader.endAtMs);
     if (overdue) {
       this.#options.cut.add();

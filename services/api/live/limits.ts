@@ -6,10 +6,12 @@ import { READ_BYTES_MAX } from '../log/types.js';
 /** Live readers of one node, both kinds together; beyond it 503 LIVE_READ_BACKPRESSURE. */
 export const LIVE_READERS_MAX = 65_536;
 
-/** One event that is framed once for everybody at the tail, stream bytes; larger ones are read from storage by each reader (SIZE-02). */
-export const SHARED_EVENT_BYTES_MAX = READ_BYTES_MAX;
+/** One event that is framed once for everybody at the tail, stream bytes: framing holds up everything else. Larger ones are read from storage by each reader (SIZE-02). */
+export const SHARED_EVENT_BYTES_MAX = 262_144;
 /** One event of a reader that catches up, stream bytes: small, since each such reader has its own. */
 export const CATCH_UP_EVENT_BYTES = 131_072;
+/** Events above that, which hold one large JSON message each: bytes of all that are made or wait for a slow reader, on one node (while one is made it takes up to three times its bytes). A larger one goes alone. */
+export const LARGE_EVENTS_BYTES_MAX = 67_108_864;
 /** Least bytes of an event that carries UTF-8 text: one character (SIZE-07). */
 export const TEXT_EVENT_BYTES_MIN = 4;
 /** Readers that read from storage at the same moment. */
@@ -17,7 +19,7 @@ export const CATCH_UPS_AT_ONCE = 32;
 
 /** A reader whose socket holds more than this is paused: nothing is written or kept for it until it has drained, bytes (R052). */
 export const LAG_BYTES = 65_536;
-/** A reader that does not drain for this long is cut, ms. */
+/** A reader that takes nothing of what it should drain for this long is cut, ms. */
 export const STALL_MS = 20_000;
 /** What is left of an ended answer has to be taken within this time, ms (R127). */
 export const END_GRACE_MS = 5_000;
@@ -35,6 +37,7 @@ export const FAN_OUT_COST_MS = 4;
 
 if (SHARED_EVENT_BYTES_MAX > READ_BYTES_MAX) throw new Error('an event holds no more than a read');
 if (CATCH_UP_EVENT_BYTES > SHARED_EVENT_BYTES_MAX) throw new Error('an event of one reader is no larger than one of all');
+if (LARGE_EVENTS_BYTES_MAX < CATCH_UP_EVENT_BYTES) throw new Error('a large event is larger than any other');
 if (LIFE_MIN_MS < 50_000 || LIFE_MAX_MS > 70_000) throw new Error('an SSE answer lives about 60 s');
 if (HEARTBEAT_MS + TICK_MS >= LIFE_MIN_MS) throw new Error('a comment comes before the end');
 if (TICK_MS > STALL_MS) throw new Error('a stalled reader is noticed in time');

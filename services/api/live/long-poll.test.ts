@@ -6,7 +6,7 @@ import { LongPolls } from './long-poll.js';
 import { MemoryStream } from './memory-stream.test-support.js';
 
 function response(): ServerResponse {
-  return Object.assign(new EventEmitter(), { destroyed: false }) as unknown as ServerResponse;
+  return Object.assign(new EventEmitter(), { destroyed: false, req: { socket: new EventEmitter() } }) as unknown as ServerResponse;
 }
 
 describe('waiting of long-polls', () => {

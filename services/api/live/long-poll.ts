@@ -7,6 +7,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { LiveHandle, StreamEvent } from '../log/types.js';
+import { onceOver } from './over.js';
 
 export type Wake =
   /** `changed`: there are bytes, or the stream is closed. */
@@ -35,19 +36,17 @@ export class LongPolls {
       const finish = (wake: Wake): void => {
         clearTimeout(timer);
         unsubscribe();
-        res.off('close', onLeft);
+        forget();
         this.#waiting.delete(finish);
         resolve(wake);
       };
-      const onLeft = (): void => finish(LEFT);
       const timer = setTimeout(finish, timeoutMs, TIMEOUT);
       const unsubscribe = handle.subscribe((event) => {
         const wake = wakeOf(event, handle, start);
         if (wake !== null) finish(wake);
       });
-      res.on('close', onLeft);
+      const forget = onceOver(res, () => finish(LEFT));
       this.#waiting.add(finish);
-      if (res.destroyed) finish(LEFT);
     });
   }
 

@@ -8,8 +8,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Offset } from '../../../shared/protocol/types.js';
+import type { Claim } from './byte-budget.js';
 import type { Frame } from './frame.js';
 import { LAG_BYTES } from './limits.js';
+import { onceOver } from './over.js';
+import { bytesTaken } from './taken.js';
 
 /** `reading`: catches up from storage; `waiting`: at the tail; `ended`: the last byte was written, or the connection is gone. */
 export type SubscriberState = 'reading' | 'waiting' | 'ended';
@@ -36,9 +39,12 @@ export class Subscriber {
   greeted = false;
   /** It is to end after the event that is being prepared. */
   leaving = false;
+  /** The room that its next event waits for. */
+  claim: Claim | null = null;
   lastWriteMs: number;
-  /** Since when it does not drain; 0: it does. */
+  /** Since when it has taken nothing while it should drain; 0: it does not have to. */
   stalledSinceMs = 0;
+  #taken = 0;
   /** When its end was written; 0: not yet. */
   endedMs = 0;
   /** The slot of the hub's timer that holds it. */
@@ -92,16 +98,32 @@ export class Subscriber {
     const writable = this.#socket ?? this.res;
     if (this.ended || writable.writableLength === 0 || !writable.writableNeedDrain) return Promise.resolve();
     this.stalledSinceMs = nowMs;
+    this.#taken = bytesTaken(this.res.req.socket);
     return new Promise((resolve) => {
       const settle = (): void => {
         writable.off('drain', settle);
-        this.res.off('close', settle);
+        forget();
         this.stalledSinceMs = 0;
         resolve();
       };
       writable.on('drain', settle);
-      this.res.on('close', settle);
+      const forget = onceOver(this.res, settle);
     });
+  }
+
+  /** Resolves when nothing that was written is held for it any more. */
+  released(nowMs: number): Promise<void> {
+    if (!this.ended) return this.drained(nowMs);
+    return new Promise((resolve) => void onceOver(this.res, resolve));
+  }
+
+  /** Looks whether the other side has taken something since the last look. */
+  noteProgress(nowMs: number): void {
+    if (this.stalledSinceMs === 0) return;
+    const taken = bytesTaken(this.res.req.socket);
+    if (taken === this.#taken) return;
+    this.#taken = taken;
+    this.stalledSinceMs = nowMs;
   }
 
   /** Ends the answer; the connection may serve the next request. */
@@ -112,9 +134,9 @@ export class Subscriber {
     this.res.end();
   }
 
-  /** Ends the connection, whatever is on its way. */
+  /** Ends the connection, whatever is on its way; also where the answer still waits behind others. */
   cut(): void {
     this.state = 'ended';
-    this.res.destroy();
+    this.res.req.socket.destroy();
   }
 }

@@ -4,15 +4,11 @@
  * Owns: the numbers that make a seal due, that the back-pressure of writes looks at, and that make sealed copies go early (design sections 3 and 6).
  */
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import { sealedHotOf } from '../cold/sealed-hot.js';
 
 /** Logical bytes of a stream that no published reference covers. */
 export function unsealedOf(record: StreamRecord | null): number {
   return record === null ? 0 : record.tail - Math.max(record.sealed, record.retained);
-}
-
-/** Logical bytes of a stream that are hot although a cold copy stands behind them. */
-export function sealedHotOf(record: StreamRecord | null): number {
-  return record === null ? 0 : Math.max(0, Math.min(record.sealed, record.tail) - Math.max(record.hotStart, record.retained));
 }
 
 export class PartitionLoad {

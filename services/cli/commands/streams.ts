@@ -1,5 +1,5 @@
 /** `firn streams`: lists the streams of a node. */
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import type { Context } from '../context.js';
 import { callAdmin } from '../node-client.js';
 import { write } from '../output.js';
@@ -8,14 +8,20 @@ import { settingsOf, withSettings } from '../settings.js';
 /** Rows asked for at a time. */
 const PAGE_ROWS = 1_000;
 
+function countOf(text: string): number {
+  const count = /^[0-9]{1,15}$/.test(text) ? Number(text) : 0;
+  if (count < 1) throw new InvalidArgumentError('a whole number from 1.');
+  return count;
+}
+
 export function streamsCommand(context: Context): Command {
   const command = new Command('streams')
     .description('list streams as JSON lines: key, content type, tail, retained, cold frontier, closed, TTL')
     .option('--prefix <text>', 'only keys that begin with it', '')
-    .option('--limit <count>', 'at most this many');
-  return withSettings(command, 'client').action(async (options: { prefix: string; limit?: string }) => {
+    .option('--limit <count>', 'at most this many', countOf);
+  return withSettings(command, 'client').action(async (options: { prefix: string; limit?: number }) => {
     const config = settingsOf(command, context, 'client');
-    let left = options.limit === undefined ? Infinity : Number(options.limit);
+    let left = options.limit ?? Infinity;
     let after: string | null = null;
     while (left > 0) {
       const query = new URLSearchParams({ prefix: options.prefix, limit: String(Math.min(left, PAGE_ROWS)) });

@@ -9,7 +9,8 @@ import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { Readable } from 'node:stream';
 import type { Config } from '../../../shared/config/index.js';
 import type { Context } from '../context.js';
-import { CommandFailed } from '../failures.js';
+import { ERRORS, type ErrorCode } from '../../../shared/protocol/errors.js';
+import { CommandFailed, OutputClosed, Refused } from '../failures.js';
 import { callClient, NodeAway, streamPath, type Answer } from '../node-client.js';
 import { write } from '../output.js';
 import { settingsOf, withSettings } from '../settings.js';
@@ -24,6 +25,16 @@ interface Position {
 interface Control {
   readonly streamNextOffset: string;
   readonly streamClosed?: boolean;
+}
+
+/** Status that the code of an error event stands for; 0: none that is known. */
+function statusOf(data: string): number {
+  try {
+    const { error } = JSON.parse(data) as { error?: { code?: string } };
+    return ERRORS[error?.code as ErrorCode]?.status ?? 0;
+  } catch {
+    return 0;
+  }
 }
 
 async function follow(context: Context, answer: Answer, position: Position): Promise<void> {
@@ -41,23 +52,26 @@ async function follow(context: Context, answer: Answer, position: Position): Pro
       position.offset = control.streamNextOffset;
       position.closed = control.streamClosed === true;
     } else if (event.event === 'error') {
-      throw new CommandFailed(`the node ended the stream: ${event.data}`);
+      throw new Refused(`the node ended the stream: ${event.data}`, statusOf(event.data));
     }
   }
 }
 
 async function tail(context: Context, config: Config, key: string, from: string, signal: AbortSignal): Promise<void> {
   const position: Position = { offset: from, closed: false };
+  let began = false;
   while (!position.closed && !signal.aborted) {
     try {
       const answer = await callClient(config, `${streamPath(key)}?offset=${encodeURIComponent(position.offset)}&live=sse`, { signal });
+      began = true;
       await follow(context, answer, position);
     } catch (error) {
       if (signal.aborted) return;
-      // A node that is away comes back; one that refuses will refuse again. At the first try both are told.
-      const began = position.offset !== from;
-      if (error instanceof CommandFailed && !(error instanceof NodeAway && began)) throw error;
-      context.stderr.write('firn: connection lost, trying again\n');
+      if (error instanceof OutputClosed) throw error;
+      // A node that is away comes back, also when it says so itself; one that refuses will refuse again. An address where there never was one is wrong.
+      const comesBack = (error instanceof NodeAway && began) || (error instanceof Refused && error.isTransient);
+      if (error instanceof CommandFailed && !comesBack) throw error;
+      context.stderr.write(`firn: ${error instanceof CommandFailed ? error.message : 'connection lost'}, trying again\n`);
       await sleep(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
     }
   }

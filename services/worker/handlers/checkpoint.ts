@@ -10,11 +10,11 @@ import { checkpointKey, checkpointPartKey } from '../../../shared/storage/keys.j
 import { ATTEMPT_MAX, objectKey, partitionDigits, sessionDigits } from '../../../shared/storage/records/object-id.js';
 import type { ObjectId, ObjectInfo } from '../../../shared/storage/records/types.js';
 import type { CheckpointItem } from '../../../shared/storage/checkpoint.js';
-import { checkpointItems, newestCheckpoint, readManifest } from '../log/checkpoints.js';
-import { comparePositions, LOG_START, readLog, type LogPosition } from '../log/log-reader.js';
-import { LogOverlay } from '../merge/log-overlay.js';
-import { mergeItems } from '../merge/merge-items.js';
-import type { CheckpointDone, NodePort } from '../node-port.js';
+import { checkpointItems, newestCheckpoint, readManifest } from '../../../shared/storage/history/checkpoints.js';
+import { comparePositions, LOG_START, readLog, type LogPosition } from '../../../shared/storage/history/log-reader.js';
+import { LogOverlay } from '../../../shared/storage/history/log-overlay.js';
+import { mergeItems } from '../../../shared/storage/history/merge-items.js';
+import type { CheckpointReport, NodePort } from '../node-port.js';
 
 const JOB = /^(\d{4})-\d{6}-(\d+)$/;
 
@@ -43,7 +43,7 @@ export function checkpointHandler(port: NodePort, options: CheckpointOptions): J
   };
 }
 
-async function writeCheckpoint(port: NodePort, partition: number, attempt: number, options: CheckpointOptions, signal: AbortSignal): Promise<CheckpointDone> {
+async function writeCheckpoint(port: NodePort, partition: number, attempt: number, options: CheckpointOptions, signal: AbortSignal): Promise<CheckpointReport> {
   const store = port.objects;
   const target = await port.logPosition(partition);
   if (target.session === 0) return { partition, ...target, streams: 0, bytes: 0 };

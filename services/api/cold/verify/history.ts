@@ -4,10 +4,10 @@
 import type { ObjectStore } from '../../../../shared/storage/object-store.js';
 import { entriesOfItems } from '../../../../shared/storage/checkpoint.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
-import { checkpointItems, newestCheckpoint, readManifest } from '../../../worker/log/checkpoints.js';
-import { LOG_START, readLog } from '../../../worker/log/log-reader.js';
-import { LogOverlay } from '../../../worker/merge/log-overlay.js';
-import { mergeItems } from '../../../worker/merge/merge-items.js';
+import { checkpointItems, newestCheckpoint, readManifest } from '../../../../shared/storage/history/checkpoints.js';
+import { LOG_START, readLog } from '../../../../shared/storage/history/log-reader.js';
+import { LogOverlay } from '../../../../shared/storage/history/log-overlay.js';
+import { mergeItems } from '../../../../shared/storage/history/merge-items.js';
 import { newestSession } from '../sessions.js';
 import type { Findings } from './findings.js';
 

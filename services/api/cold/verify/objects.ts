@@ -3,7 +3,7 @@
  */
 import { crc32c } from '../../../../shared/storage/crc.js';
 import { parseDataObject, type DataObjectItem } from '../../../../shared/storage/data-object.js';
-import type { ObjectStore } from '../../../../shared/storage/object-store.js';
+import type { ObjectInfoListed, ObjectStore } from '../../../../shared/storage/object-store.js';
 import { objectKey, objectPrefix, sameObject } from '../../../../shared/storage/records/object-id.js';
 import type { BlockRef, ObjectId } from '../../../../shared/storage/records/types.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
@@ -25,6 +25,56 @@ export interface ObjectCheckOptions {
   readonly progress: (objects: number) => void;
 }
 
+/** The objects of a partition as the store lists them, read along with the rows that know them, for both are in the order of their numbers: one page in memory. */
+class Listings {
+  readonly #listings: ReadonlyMap<ObjectId['kind'], Listing>;
+
+  constructor(objects: ObjectStore, partition: number, private readonly unknown: (key: string) => void) {
+    this.#listings = new Map(KINDS.map((kind) => [kind, new Listing(objects.list(objectPrefix(partition, kind)))]));
+  }
+
+  /** Length of an object, null when it is not listed. What is listed before it is known to nobody. Asked in rising order. */
+  async take(kind: ObjectId['kind'], key: string): Promise<number | null> {
+    const listing = this.#listings.get(kind) as Listing;
+    for (let next = await listing.peek(); next !== null && next.key <= key; next = await listing.peek()) {
+      listing.skip();
+      if (next.key === key) return next.bytes;
+      this.unknown(next.key);
+    }
+    return null;
+  }
+
+  async finish(): Promise<void> {
+    for (const listing of this.#listings.values()) {
+      for (let next = await listing.peek(); next !== null; next = await listing.peek()) {
+        listing.skip();
+        this.unknown(next.key);
+      }
+    }
+  }
+}
+
+class Listing {
+  readonly #keys: AsyncIterator<ObjectInfoListed>;
+  #next: ObjectInfoListed | null = null;
+
+  constructor(keys: AsyncIterable<ObjectInfoListed>) {
+    this.#keys = keys[Symbol.asyncIterator]();
+  }
+
+  async peek(): Promise<ObjectInfoListed | null> {
+    if (this.#next === null) {
+      const result = await this.#keys.next();
+      if (result.done !== true) this.#next = result.value;
+    }
+    return this.#next;
+  }
+
+  skip(): void {
+    this.#next = null;
+  }
+}
+
 export class ObjectCheck {
   objects = 0;
   bytes = 0;
@@ -43,21 +93,18 @@ export class ObjectCheck {
     const { partitions } = this.#options;
     const missingRows = new Set(named.keys());
     for (let partition = 0; partition < partitions; partition++) {
-      const there = await this.#listed(partition);
+      const there = new Listings(this.#options.objects, partition, (key) => this.#isUnknown(key));
       for await (const page of this.#options.store.scan(objectRow.range(partition))) {
         for (const row of page) {
           const id = objectRow.decodeKey(row.key);
           const key = objectKey(id);
           missingRows.delete(key);
-          await this.#options.findings.attempt(key, () => this.#object(id, objectRow.decode(row.value), there.get(key) ?? null, named.get(key) ?? 0));
-          there.delete(key);
+          const listedBytes = await there.take(id.kind, key);
+          await this.#options.findings.attempt(key, () => this.#object(id, objectRow.decode(row.value), listedBytes, named.get(key) ?? 0));
           this.#options.progress(++this.objects);
         }
       }
-      for (const key of there.keys()) {
-        this.unknownCount++;
-        if (this.unknown.length < UNKNOWN_LISTED_MAX) this.unknown.push(key);
-      }
+      await there.finish();
     }
     // On a running node references go while objects are read: what seems to lead nowhere is counted once more.
     const suspects = this.#suspects.splice(0);
@@ -68,10 +115,9 @@ export class ObjectCheck {
     for (const key of missingRows) this.#options.findings.add(key, 'is named by a reference, but no row knows it');
   }
 
-  async #listed(partition: number): Promise<Map<string, number>> {
-    const there = new Map<string, number>();
-    for (const kind of KINDS) for await (const { key, bytes } of this.#options.objects.list(objectPrefix(partition, kind))) there.set(key, bytes);
-    return there;
+  #isUnknown(key: string): void {
+    this.unknownCount++;
+    if (this.unknown.length < UNKNOWN_LISTED_MAX) this.unknown.push(key);
   }
 
   async #object(id: ObjectId, use: ObjectUse, listedBytes: number | null, named: number): Promise<void> {

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../../../shared/protocol/types.js';
 import { anyColdRef, anyCount, anyCrc, anyIncarnation, anyKey, anyObjectId, anyProducer, anySnapshot, anyStreamRecord, anyTimeMs } from '../../../../shared/storage/records/arbitrary.contract.js';
-import type { Plan } from '../../../../shared/storage/records/plan.js';
-import { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, markerRow, metaRow, nameRow, objectRow, planPageRow, planRow, producerRow, refRow, ROWS, snapshotRow, streamRow } from './index.js';
+import { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, markerRow, metaRow, nameRow, objectRow, producerRow, refRow, ROWS, snapshotRow, streamRow } from './index.js';
 import { successor, within } from './layout.js';
 import { rowContract, valueContract } from './row.contract.js';
 
@@ -11,7 +10,6 @@ const anySlot = fc.integer({ min: 0, max: 65_535 });
 const anyPartition = fc.integer({ min: 0, max: 1_023 });
 const anyInc: fc.Arbitrary<Incarnation> = anyIncarnation;
 const anyOffset = anyCount.map((value) => value as Offset);
-const anySession = fc.integer({ min: 0, max: 262_143 });
 const anyU32 = anyCrc;
 const anyBytes = fc.uint8Array({ maxLength: 50 }).map((bytes) => Buffer.from(bytes));
 /** Well-formed texts of one or more bytes. */
@@ -215,55 +213,6 @@ rowContract('eviction', {
 });
 valueContract('eviction', { values: fc.record({ key: anyKey, upTo: anyOffset }), encode: evictRow.encode, decode: evictRow.decode });
 
-const anyPlan: fc.Arbitrary<Plan> = fc.record({
-  partition: anyPartition,
-  session: anySession,
-  plan: fc.integer({ min: 0, max: 9_999_999_999 }),
-  kind: fc.constantFrom('seal' as const, 'offload' as const),
-  state: fc.constantFrom('open' as const, 'parked' as const, 'logged' as const, 'done' as const),
-  createdAtMs: anyTimeMs,
-  batch: anyCount,
-  attempt: fc.integer({ min: 0, max: 9_999 }),
-  retryAtMs: anyTimeMs,
-  lastError: fc.option(fc.string({ maxLength: 20 })),
-  streams: fc.integer({ min: 0, max: 1_000 }),
-  pages: fc.integer({ min: 0, max: 1_000 }),
-  bytes: anyCount,
-  purges: fc.array(fc.string({ maxLength: 10 }), { maxLength: 3 }),
-});
-
-rowContract('plan', {
-  kind: planRow.kind,
-  parts: fc.tuple(anyPartition, anySession, anyCount),
-  key: ([partition, session, plan]) => planRow.key(partition, session, plan),
-  decodeKey: (key) => {
-    const { partition, session, plan } = planRow.decodeKey(key);
-    return [partition, session, plan] as [number, number, number];
-  },
-  ranges: [
-    { fixed: 1, range: ([partition]) => planRow.range(partition) },
-    { fixed: 2, range: ([partition, session]) => planRow.range(partition, session) },
-  ],
-  values: anyPlan,
-  encode: planRow.encode,
-  decode: planRow.decode,
-});
-valueContract('plan', { values: anyPlan, encode: planRow.encode, decode: planRow.decode });
-
-rowContract('plan page', {
-  kind: planPageRow.kind,
-  parts: fc.tuple(anyPartition, anySession, anyCount, anyU32),
-  key: ([partition, session, plan, page]) => planPageRow.key(partition, session, plan, page),
-  decodeKey: (key) => {
-    const { partition, session, plan, page } = planPageRow.decodeKey(key);
-    return [partition, session, plan, page] as [number, number, number, number];
-  },
-  ranges: [{ fixed: 3, range: ([partition, session, plan]) => planPageRow.range(partition, session, plan) }],
-  values: anyBytes,
-  encode: planPageRow.encode,
-  decode: planPageRow.decode,
-});
-
 const OBJECT_KINDS = ['segment', 'snapshot', 'merged'] as const;
 
 rowContract('object', {
@@ -357,7 +306,7 @@ describe('the catalogue of rows', () => {
     expect(() => dataRow.key(-1, incarnation, 0 as Offset)).toThrow(RangeError);
     expect(() => dataRow.key(0, incarnation, -1 as Offset)).toThrow(RangeError);
     expect(() => dataRow.key(0, incarnation, 1.5 as Offset)).toThrow(RangeError);
-    expect(() => planRow.key(0, 2 ** 32, 0)).toThrow(RangeError);
+    expect(() => objectRow.key({ kind: 'segment', partition: 0, session: 2 ** 32, plan: 0, attempt: 0, part: 0 })).toThrow(RangeError);
     expect(() => bodyRow.encode(Buffer.alloc(262_145))).toThrow(RangeError);
   });
 

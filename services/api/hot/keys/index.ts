@@ -16,11 +16,9 @@
  * | expiryRow      | 0x20 | partition, by time     | partition (2), ms (8), slot (2), stream key                | none                      | put, deleted       |
  * | dirtyRow       | 0x21 | partition              | partition (2), slot (2), incarnation (8)                   | stream key, since, deleted | replaced, deleted |
  * | evictRow       | 0x22 | partition, by time     | partition (2), ms (8), slot (2), incarnation (8)           | stream key, upper offset  | put, deleted       |
- * | planRow        | 0x23 | partition              | partition (2), session (4), plan (8)                       | Plan                      | replaced, deleted  |
  * | objectRow      | 0x24 | partition              | partition (2), session (4), plan (8), attempt (4), part (4), kind of object (1) | size, sum, references | replaced, deleted |
  * | appliedRow     | 0x25 | partition              | partition (2)                                              | session, seq, slice       | replaced           |
  * | bucketFenceRow | 0x26 | directory              | bucket id                                                  | when                      | put                |
- * | planPageRow    | 0x27 | partition              | partition (2), session (4), plan (8), page (4)             | encoded page, at most 256 KiB | put, deleted   |
  *
  * Numbers in keys are big-endian. The durable store adds a sum over key and value behind every value but those of data rows, which carry their own.
  */
@@ -37,8 +35,6 @@ import { markerRow } from './marker.js';
 import { metaRow } from './meta.js';
 import { nameRow } from './name.js';
 import { objectRow } from './object.js';
-import { planPageRow } from './plan-page.js';
-import { planRow } from './plan.js';
 import { producerRow } from './producer.js';
 import { refRow } from './ref.js';
 import { snapshotRow } from './snapshot.js';
@@ -59,14 +55,12 @@ export const ROWS = {
   expiry: expiryRow,
   dirty: dirtyRow,
   evict: evictRow,
-  plan: planRow,
   object: objectRow,
   applied: appliedRow,
   bucketFence: bucketFenceRow,
-  planPage: planPageRow,
 } as const satisfies { readonly [K in keyof typeof KIND]: { readonly kind: (typeof KIND)[K] } };
 
-export { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, markerRow, metaRow, nameRow, objectRow, planPageRow, planRow, producerRow, refRow, snapshotRow, streamRow };
+export { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, markerRow, metaRow, nameRow, objectRow, producerRow, refRow, snapshotRow, streamRow };
 export type { Applied } from './applied.js';
 export { BODY_CHUNK_MAX } from './body.js';
 export type { BucketFence } from './bucket-fence.js';

@@ -9,7 +9,7 @@ import type { Incarnation, Offset, StreamKey } from '../../../../shared/protocol
 import { BadBytes } from '../../../../shared/storage/codec.js';
 import { isUtf8 } from 'node:buffer';
 
-/** First byte of every key. Numbers of kinds that are gone stay taken. */
+/** First byte of every key. Numbers of kinds that are gone stay taken: 0x23 and 0x27 (plans). */
 export const KIND = {
   meta: 0x01,
   marker: 0x02,
@@ -24,11 +24,9 @@ export const KIND = {
   expiry: 0x20,
   dirty: 0x21,
   evict: 0x22,
-  plan: 0x23,
   object: 0x24,
   applied: 0x25,
   bucketFence: 0x26,
-  planPage: 0x27,
 } as const;
 
 if (new Set<number>(Object.values(KIND)).size !== Object.keys(KIND).length) throw new Error('two kinds of rows share a kind byte');

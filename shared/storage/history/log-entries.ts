@@ -1,8 +1,8 @@
 /** One entry of a partition's log by its place. */
-import { decodeLogEntry } from '../../../shared/storage/records/log-entry.js';
-import type { LogEntry } from '../../../shared/storage/records/types.js';
-import { logKey } from '../../../shared/storage/keys.js';
-import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
+import { decodeLogEntry } from '../records/log-entry.js';
+import type { LogEntry } from '../records/types.js';
+import { logKey } from '../keys.js';
+import { ObjectDamaged, type ObjectStore } from '../object-store.js';
 
 /** Checked to be the entry that its key promises. Throws `BadBytes`, `ObjectMissing`, `ObjectDamaged`. */
 export async function readLogEntry(store: ObjectStore, partition: number, session: number, seq: number): Promise<LogEntry> {

@@ -4,9 +4,9 @@
  * Owns: the order of log records over sessions. Promises: records come in the one order that there is, none is skipped; a hole in a session's numbers,
  * or an earlier session without its fence, is an error and never the end (I9).
  */
-import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
-import { logKey, logPrefix, parseLogKey } from '../../../shared/storage/keys.js';
-import type { LogEntry, LogRecord } from '../../../shared/storage/records/types.js';
+import { ObjectDamaged, type ObjectStore } from '../object-store.js';
+import { logKey, logPrefix, parseLogKey } from '../keys.js';
+import type { LogEntry, LogRecord } from '../records/types.js';
 import { readLogEntry } from './log-entries.js';
 
 /** Log entries fetched ahead of the one that is worked on. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
-import { compareCheckpointKeys, entriesOfItems, itemsOfEntry, type CheckpointEntry, type CheckpointItem } from '../../../shared/storage/checkpoint.js';
-import { sampleColdRef, sampleProducer, sampleStreamRecord } from '../../../shared/storage/records/arbitrary.contract.js';
-import type { ColdRef, LogDelta, LogRecord, NamedProducer, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
+import { compareCheckpointKeys, entriesOfItems, itemsOfEntry, type CheckpointEntry, type CheckpointItem } from '../checkpoint.js';
+import { sampleColdRef, sampleProducer, sampleStreamRecord } from '../records/arbitrary.contract.js';
+import type { ColdRef, LogDelta, LogRecord, NamedProducer, SnapshotRecord, StreamRecord } from '../records/types.js';
 import { LogOverlay } from './log-overlay.js';
 import { mergeItems } from './merge-items.js';
 
@@ -69,6 +69,15 @@ class Model {
     this.log([{ kind: 'delete', key, incarnation: stream.state.incarnation }]);
   }
 
+  /** A restore: the same stream under a new token, and no end of the one before. */
+  renew(key: StreamKey): void {
+    const stream = this.streams.get(key);
+    if (stream === undefined) return;
+    const state = this.#state({ ...stream.state, incarnation: ++this.#incarnation as Incarnation });
+    this.streams.set(key, { ...stream, state });
+    this.log([{ kind: 'seal', key, state, producers: stream.producers, refs: stream.refs }]);
+  }
+
   #state(changes: Partial<StreamRecord>): StreamRecord {
     return { ...sampleStreamRecord(), closed: false, closedBy: null, ...changes };
   }
@@ -99,6 +108,7 @@ const anyStep = fc.oneof(
   fc.record({ do: fc.constant('seal' as const), key: fc.constantFrom(...KEYS), sizes: fc.array(fc.integer({ min: 1, max: 1_000 }), { maxLength: 3 }), producer: fc.nat(3) }),
   fc.record({ do: fc.constant('offload' as const), key: fc.constantFrom(...KEYS) }),
   fc.record({ do: fc.constant('retain' as const), key: fc.constantFrom(...KEYS), share: fc.double({ min: 0, max: 1, noNaN: true }) }),
+  fc.record({ do: fc.constant('renew' as const), key: fc.constantFrom(...KEYS) }),
   fc.record({ do: fc.constant('delete' as const), key: fc.constantFrom(...KEYS), recreate: fc.boolean() }),
 );
 
@@ -111,6 +121,7 @@ describe('a checkpoint merged with the log behind it', () => {
         else if (step.do === 'seal') model.seal(step.key, step.sizes, step.producer);
         else if (step.do === 'offload') model.offload(step.key);
         else if (step.do === 'retain') model.retain(step.key, step.share);
+        else if (step.do === 'renew') model.renew(step.key);
         else model.delete(step.key, step.recreate);
       }
       let base: CheckpointEntry[] = [];

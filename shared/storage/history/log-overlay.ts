@@ -4,9 +4,9 @@
  * Owns: the meaning of log deltas for whoever rebuilds state from objects alone (checkpoint, restore). Promises: order of records is all that counts; a delta
  * of another life of a stream never touches the one that is there (I7); a snapshot never gives way to an older one.
  */
-import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
-import { objectKey } from '../../../shared/storage/records/object-id.js';
-import type { ColdRef, LogDelta, LogRecord, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { Incarnation, StreamKey } from '../../protocol/types.js';
+import { objectKey } from '../records/object-id.js';
+import type { ColdRef, LogDelta, LogRecord, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../records/types.js';
 
 /** One life of a stream as the stretch of log left it. */
 export interface Life {
@@ -24,6 +24,8 @@ export interface KeyChange {
   life: Life | null;
   /** Lives that ended in this stretch. */
   readonly ended: Set<Incarnation>;
+  /** The newest life that a seal of this stretch spoke of, ended since or not: any other one from before is over, with or without a delete (a restore renews). */
+  begun: Incarnation | null;
 }
 
 export class LogOverlay {
@@ -65,9 +67,11 @@ export class LogOverlay {
   #seal(key: StreamKey, state: StreamRecord, producers: readonly NamedProducer[], refs: readonly ColdRef[]): void {
     const life = this.#lifeOf(key, state.incarnation, true);
     if (life === null) return;
+    this.#changeOf(key).begun = state.incarnation;
     life.state = { ...state, snapshot: newerSnapshot(life.state?.snapshot ?? life.snapshot, state.snapshot) };
     for (const producer of producers) life.producers.set(producer.id, producer);
-    life.refs.push(...refs);
+    // One by one: a long stream has more of them than a call takes arguments.
+    for (const ref of refs) life.refs.push(ref);
   }
 
   #offload(key: StreamKey, incarnation: Incarnation, snapshot: SnapshotRecord): void {
@@ -88,7 +92,10 @@ export class LogOverlay {
     const change = this.#changeOf(key);
     if (change.ended.has(incarnation)) return null;
     if (change.life?.incarnation === incarnation) return change.life;
-    if (change.life !== null && !begins) return null;
+    if (change.life !== null) {
+      if (!begins) return null;
+      change.ended.add(change.life.incarnation);
+    }
     change.life = { incarnation, state: null, producers: new Map(), refs: [], snapshot: null };
     return change.life;
   }
@@ -96,7 +103,7 @@ export class LogOverlay {
   #changeOf(key: StreamKey): KeyChange {
     let change = this.keys.get(key);
     if (change === undefined) {
-      change = { life: null, ended: new Set() };
+      change = { life: null, ended: new Set(), begun: null };
       this.keys.set(key, change);
     }
     return change;

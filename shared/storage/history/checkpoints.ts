@@ -3,9 +3,9 @@
  *
  * A checkpoint is whole when its manifest exists, for that is written last.
  */
-import { decodeCheckpointManifest, checkpointPartKeys, readCheckpointParts, type CheckpointItem, type CheckpointManifest } from '../../../shared/storage/checkpoint.js';
-import { checkpointKey, checkpointPrefix, parseCheckpointKey } from '../../../shared/storage/keys.js';
-import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
+import { decodeCheckpointManifest, checkpointPartKeys, readCheckpointParts, type CheckpointItem, type CheckpointManifest } from '../checkpoint.js';
+import { checkpointKey, checkpointPrefix, parseCheckpointKey } from '../keys.js';
+import { ObjectDamaged, type ObjectStore } from '../object-store.js';
 import type { LogPosition } from './log-reader.js';
 
 /** Where the newest checkpoint of a partition stands, null when there is none. */

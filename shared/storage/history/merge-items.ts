@@ -4,9 +4,9 @@
  * Owns: the merge. Promises: as much memory as the log behind the checkpoint and one stream's producers take (I11); streams that the log did not touch pass
  * through unchanged; references below a boundary that the log holds are gone, the others stay without a gap.
  */
-import type { StreamKey } from '../../../shared/protocol/types.js';
-import { compareCheckpointKeys, GROUP_MAX, type CheckpointItem } from '../../../shared/storage/checkpoint.js';
-import type { ColdRef, NamedProducer, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { StreamKey } from '../../protocol/types.js';
+import { compareCheckpointKeys, GROUP_MAX, type CheckpointItem } from '../checkpoint.js';
+import type { ColdRef, NamedProducer, StreamRecord } from '../records/types.js';
 import { newerSnapshot, type KeyChange, type Life, type LogOverlay } from './log-overlay.js';
 
 type StreamItem = Extract<CheckpointItem, { kind: 'stream' }>;
@@ -89,7 +89,7 @@ function* fresh(key: StreamKey, life: Life | null): Generator<CheckpointItem> {
 async function* together(item: StreamItem, items: BaseItems, change: KeyChange): AsyncGenerator<CheckpointItem> {
   const { life } = change;
   const sameLife = life !== null && life.incarnation === item.state.incarnation;
-  const baseStays = !change.ended.has(item.state.incarnation) && (life === null || sameLife || life.state === null);
+  const baseStays = !change.ended.has(item.state.incarnation) && (change.begun === null || change.begun === item.state.incarnation);
   if (!baseStays) {
     for await (const _ of items.rest()) continue;
     yield* fresh(item.key, life);
