@@ -86,7 +86,7 @@ describe('firn serve', () => {
     const port = await new Promise<number>((resolve) => taken.listen(0, '127.0.0.1', () => resolve((taken.address() as { port: number }).port)));
     const refused = await firn(['serve'], { ...(await settingsFor('taken')), FIRN_PORT: String(port) });
     taken.close();
-    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(/^firn: the node did not start: .*EADDRINUSE/m) });
+    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(/^firn: .*port \d+ is in use by another process: choose another one with FIRN_PORT$/m) });
   });
 });
 

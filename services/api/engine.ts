@@ -16,7 +16,7 @@ import { StartRefused } from './cold/start-refused.js';
 import { openColdTier } from './cold/tier.js';
 import type { ColdTier } from './cold/types.js';
 import { verifyStore, type VerifyReport } from './cold/verify.js';
-import type { DurableStore } from './hot/durable.js';
+import { HotStoreDamaged, type DurableStore } from './hot/durable.js';
 import { openDurableStore } from './hot/durable-store.js';
 import { createHotReader } from './hot/hot-reader.js';
 import { BucketFences } from './log/bucket-fences.js';
@@ -55,7 +55,7 @@ export async function openEngine(config: Config, deps: EngineDeps): Promise<Engi
   const dir = join(config.dataDir, 'hot');
   const ackedFile = join(config.dataDir, 'acked');
   const fresh = !existsSync(dir);
-  const store = await openDurableStore({ dir, ackedFile, logger: deps.logger });
+  const store = await openStore(dir, ackedFile, fresh, deps.logger);
   try {
     return await build(config, deps, store);
   } catch (error) {
@@ -63,6 +63,17 @@ export async function openEngine(config: Config, deps: EngineDeps): Promise<Engi
     // The `firn restore` that the refusal names wants a directory without a hot tier: an empty one made just now goes again.
     if (fresh && error instanceof StartRefused) for (const path of [dir, ackedFile]) await rm(path, { recursive: true, force: true });
     throw error;
+  }
+}
+
+/** A hot tier that is gone while `acked` says that it held something is not made anew: that would hide the loss. */
+async function openStore(dir: string, ackedFile: string, fresh: boolean, logger: Logger): Promise<DurableStore> {
+  try {
+    return await openDurableStore({ dir, ackedFile, logger });
+  } catch (error) {
+    if (!fresh || !(error instanceof HotStoreDamaged)) throw error;
+    await rm(dir, { recursive: true, force: true });
+    throw new StartRefused(`${dir} is not there, but ${ackedFile} says that writes were acknowledged in it: put it back, or rebuild it from the object store with \`firn restore\``);
   }
 }
 

@@ -7,6 +7,7 @@
 import type { Config } from '../../shared/config/index.js';
 import { createMetrics, type Logger } from '../../shared/observability/index.js';
 import { createAdminApp } from './admin/app.js';
+import { StartRefused } from './cold/start-refused.js';
 import { NodeBackend } from './admin/backend.js';
 import { openEngine, type Engine } from './engine.js';
 import { createClientApp } from './http/app.js';
@@ -57,8 +58,12 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
     const app = createClientApp({ log: engine.log, config, logger, metrics, now, random });
     metrics.bind({ bodiesInFlightBytes: () => app.bodies.heldBytes });
     const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => app.live.readersOf(key) }), token: config.adminToken, logger });
-    listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger }));
-    listeners.push(await listen({ host: config.host, port: config.port, handler: app.koa.callback(), logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close() }));
+    listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger }).catch((error: unknown) => {
+      throw listenRefused(error, config.adminHost, config.adminPort, 'FIRN_ADMIN_PORT');
+    }));
+    listeners.push(await listen({ host: config.host, port: config.port, handler: app.koa.callback(), logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close() }).catch((error: unknown) => {
+      throw listenRefused(error, config.host, config.port, 'FIRN_PORT');
+    }));
   } catch (error) {
     await closeAll(listeners, engine);
     throw error;
@@ -78,8 +83,15 @@ async function closeAll(listeners: readonly Listener[], engine: Engine): Promise
   await engine.close();
 }
 
-/** What a setting asks for and this version does not have fails at the start, not at the first use. */
+/** What a setting asks for and this version does not have fails before anything is opened. */
 function refuseMissingParts(config: Config): void {
-  if (config.redisUrl !== null || config.jobs !== 'embedded') throw new Error('FIRN_REDIS_URL is set: this version runs jobs in its own process only (FIRN_JOBS=embedded)');
-  if (config.auth !== null) throw new Error('FIRN_AUTH is set: this version has no authentication; put a proxy in front of it');
+  if (config.cold === 's3') throw new StartRefused('FIRN_COLD is "s3": this version has the cold tiers "fs" and "none"');
+  if (config.redisUrl !== null || config.jobs !== 'embedded') throw new StartRefused('FIRN_REDIS_URL is set: this version runs jobs in its own process only (FIRN_JOBS=embedded)');
+  if (config.auth !== null) throw new StartRefused('FIRN_AUTH is set: this version has no authentication; put a proxy in front of it');
+}
+
+/** An address that is taken, in words of the settings. */
+function listenRefused(error: unknown, host: string, port: number, names: string): unknown {
+  if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') return error;
+  return new StartRefused(`${host} port ${port} is in use by another process: choose another one with ${names}`);
 }

@@ -109,7 +109,7 @@ export const VARIABLES = {
   s3Endpoint: origin('FIRN_S3_ENDPOINT', NONE, 'Endpoint of an S3-compatible store; none: AWS.'),
   s3Region: text('FIRN_S3_REGION', /^[A-Za-z0-9-]{1,64}$/, 'the name of a region', NONE, 'Region of the bucket.'),
   s3ForcePathStyle: flag('FIRN_S3_FORCE_PATH_STYLE', NONE, 'Put the bucket into the path instead of the host name.'),
-  partitions: whole('FIRN_PARTITIONS', 1, PARTITIONS_MAX, '1', 'Partitions of a new store.'),
+  partitions: whole('FIRN_PARTITIONS', 1, PARTITIONS_MAX, '1', 'Partitions of a new store; an existing one keeps its own.'),
   redisUrl: variable({
     name: 'FIRN_REDIS_URL', schema: checked((value) => /^rediss?:$/.test(parseUrl(value)?.protocol ?? '')), allowed: 'a redis:// or rediss:// URL',
     defaultText: NONE, meaning: 'Run jobs under BullMQ.', secret: true,

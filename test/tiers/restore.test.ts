@@ -44,7 +44,8 @@ for (const [title, settings, checkpoint] of [
     await node.seal();
     const { incarnation } = await keyed.head();
     await node.stop();
-    lose('hot', 'staging', 'cache', 'acked');
+    // With and without the side file that knows of acknowledged batches: both name the way out, and neither stands in it.
+    lose('hot', 'staging', 'cache', ...(checkpoint ? [] : ['acked']));
 
     const refused = await firn(['serve'], settingsFor(node));
     expect(refused.code).not.toBe(0);

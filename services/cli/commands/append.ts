@@ -27,8 +27,8 @@ export function appendCommand(context: Context): Command {
   const command = new Command('append')
     .description('append to a stream; prints the next offset')
     .argument('<key>', 'stream, such as demo/hello')
-    .argument('[data]', 'what to append; left out: standard input')
-    .option('--content-type <type>', 'content type of the stream', 'text/plain')
+    .argument('[data]', 'what to append, as it is (no line end is added); left out: standard input')
+    .option('--content-type <type>', 'content type of the stream, which has to match', 'text/plain')
     .option('--create', 'create the stream when it is not there', false)
     .option('--close', 'close the stream with this append', false);
   return withSettings(command, 'client').action(async (key: string, data: string | undefined, options: Options) => {

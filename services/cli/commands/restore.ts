@@ -10,7 +10,7 @@ import { settingsOf, withSettings } from '../settings.js';
 export function restoreCommand(context: Context): Command {
   const command = new Command('restore')
     .description('fill a data directory that has no hot/ from the object store (node stopped)')
-    .option('--new-incarnations', 'give every stream a new incarnation', false);
+    .option('--new-incarnations', 'give every stream a new incarnation (always so with FIRN_COLD=fs)', false);
   return withSettings(command, 'node').action(async (options: { newIncarnations: boolean }) => {
     const config = settingsOf(command, context, 'node');
     const bar = progressBar(context, 'restore', 1);
