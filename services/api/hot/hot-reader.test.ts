@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
-import { decodeBlock } from '../../../shared/storage/block.js';
 import { HotGap, type HotReader } from '../log/core.js';
 import type { DurableStore } from './durable.js';
 import { HotDamaged } from './errors.js';
@@ -128,25 +127,6 @@ describe('HotReader', () => {
     other.tail = 100 as Offset;
     return other.append(Buffer.alloc(end - 100)).slice(0, 1);
   }
-
-  it('gives stored values whole, in order, between block borders', async () => {
-    await append(100, 300_000, 50);
-    const values: Buffer[] = [];
-    for await (const value of reader.blocks(stream.slot, INC, 100 as Offset, 300_150 as Offset)) values.push(value);
-    const blocks = values.map((value) => decodeBlock(value));
-    expect(blocks.map(({ start, end, resumes, continues }) => [start, end, resumes, continues])).toEqual([
-      [100, 262_244, false, true],
-      [262_244, 300_100, true, false],
-      [300_100, 300_150, false, false],
-    ]);
-    expect(Buffer.concat(blocks.map((block) => block.payload)).equals(written.subarray(100))).toBe(true);
-    const inside = async (from: number, to: number): Promise<void> => {
-      for await (const value of reader.blocks(stream.slot, INC, from as Offset, to as Offset)) expect(value.length).toBeGreaterThan(0);
-    };
-    expect(String(await failure(inside(50, 300_150)))).toContain('no block borders');
-    expect(String(await failure(inside(100, 300_120)))).toContain('no block borders');
-    expect(await failure(inside(100, 300_151))).toBeInstanceOf(HotGap);
-  });
 
   it('stops when it is aborted', async () => {
     await store.commit(stream.append(Buffer.alloc(5 * READ_PAGE_BYTES)));

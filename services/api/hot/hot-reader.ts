@@ -46,14 +46,6 @@ export function createHotReader(store: Pick<HotStore, 'scan'>): HotReader {
     async *bytes(slot, incarnation, from, to, signal) {
       for await (const rows of pages(store, { slot, incarnation, at: from, to }, signal)) yield* pieces(rows, from, to);
     },
-    async *blocks(slot, incarnation, from, to, signal) {
-      for await (const rows of pages(store, { slot, incarnation, at: from, to }, signal)) {
-        for (const { start, end, value } of rows) {
-          if (start < from || end > to) throw new Error(`${from}..${to} of ${incarnation} are no block borders: a block has ${start}..${end}`);
-          yield value;
-        }
-      }
-    },
   };
 }
 

@@ -60,19 +60,15 @@ export interface LogCore {
   dirtySinceMs(partition: number): number | null;
   /** A seal plan took everything of the partition that was dirty before `atMs`: it no longer counts for `dirtySinceMs`. */
   noteCut(partition: number, atMs: number): void;
-  /** Number of the newest durable batch. */
-  readonly durableBatch: number;
 }
 
-/** Stored blocks of one stream above an offset, read from the hot store: used by reads, sealing and checks. */
+/** The bytes of a stream that have a hot copy. */
 export interface HotReader {
   /**
    * Bytes [from, to) of the incarnation, from hot copies alone, contiguous, in pieces of at most 1 MiB. Throws `HotGap` where a copy is missing
    * (evicted meanwhile: look at the stream's state again once), never ends short.
    */
   bytes(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer>;
-  /** The stored values (encoded blocks) that cover [from, to), whole, in order: `from` and `to` are block borders. */
-  blocks(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer>;
 }
 
 export class HotGap extends Error {

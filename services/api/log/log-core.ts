@@ -52,7 +52,6 @@ export class Core implements LogCore {
   #scheduled = false;
   #healing = false;
   #closed = false;
-  #durableBatch: number;
   #hooks: CoreHooks | null = null;
   #drained: (() => void)[] = [];
 
@@ -61,7 +60,6 @@ export class Core implements LogCore {
     this.store = options.store;
     this.touch = new TouchKeeper(options.now);
     this.#load = new PartitionLoad(options.partitions);
-    this.#durableBatch = options.store.nextBatch - 1;
     this.#slots = new SlotTable(options.partitions, SLOTS_MAX, (slot) => this.#mayDrop(slot));
   }
 
@@ -72,10 +70,6 @@ export class Core implements LogCore {
 
   connect(hooks: CoreHooks): void {
     this.#hooks = hooks;
-  }
-
-  get durableBatch(): number {
-    return this.#durableBatch;
   }
 
   slotOf(key: StreamKey): number {
@@ -270,7 +264,6 @@ export class Core implements LogCore {
         return;
       }
       this.#options.metrics.batchCommitted(batch.requests, batch.bytes, performance.now() - startedMs);
-      this.#durableBatch = this.store.nextBatch - 1;
       this.#flight = null;
       this.#publish(batch, outcomes);
     }
@@ -344,7 +337,6 @@ export class Core implements LogCore {
       }
     }
     if (this.#closed) return;
-    this.#durableBatch = this.store.nextBatch - 1;
     for (const slot of this.#slots.forgetIdle()) {
       const wasLoaded = slot.loaded;
       slot.loaded = false;
