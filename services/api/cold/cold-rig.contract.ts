@@ -2,6 +2,7 @@
  * A node's storage without listeners for the tests of this folder: real RocksDB, the real log, an object store in a directory, and verbs to drive them.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
+import { afterEach, beforeEach } from 'vitest';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { randomBytes } from 'node:crypto';
@@ -326,4 +327,34 @@ export async function until(check: () => boolean | Promise<boolean>, ms = 10_000
     if (Date.now() > end) throw new Error('not in time');
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+}
+
+/** A directory for each test of a file, and the node that runs on it; both go when the test is over. */
+export function useRig(): { readonly dir: string; rig: Rig; readonly start: (config?: RigConfig, options?: Parameters<typeof Rig.open>[2]) => Promise<Rig> } {
+  let dir = '';
+  let running: Rig | null = null;
+  beforeEach(async () => {
+    dir = await Rig.dir();
+  });
+  afterEach(async () => {
+    await running?.close();
+    running = null;
+    await Rig.remove(dir);
+  });
+  return {
+    get dir() {
+      return dir;
+    },
+    get rig() {
+      if (running === null) throw new Error('no node was started');
+      return running;
+    },
+    set rig(next: Rig) {
+      running = next;
+    },
+    async start(config = {}, options = {}) {
+      running = await Rig.open(dir, config, options);
+      return running;
+    },
+  };
 }

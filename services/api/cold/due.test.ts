@@ -1,27 +1,13 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { dataRow, dirtyRow } from '../hot/keys/index.js';
-import { Rig, until, type RigConfig } from './cold-rig.contract.js';
+import { type Rig, until, useRig } from './cold-rig.contract.js';
 import { JOB_SILENT_MS } from './limits.js';
 
-let dir: string;
-let rig: Rig | null = null;
-
-beforeEach(async () => {
-  dir = await Rig.dir();
-});
-afterEach(async () => {
-  await rig?.close();
-  rig = null;
-  await Rig.remove(dir);
-});
-
-async function start(config: RigConfig = {}, options: Parameters<typeof Rig.open>[2] = {}): Promise<Rig> {
-  rig = await Rig.open(dir, config, options);
-  return rig;
-}
+const place = useRig();
+const { start } = place;
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../../shared/config/index.js';
 import { createLogger } from '../../../shared/observability/logger.js';
 import { createMetrics } from '../../../shared/observability/metrics.js';
@@ -11,24 +11,10 @@ import { slotOf } from '../../../shared/storage/slots.js';
 import { openEngine, type Engine } from '../engine.js';
 import { bodyRow, dataRow, dirtyRow, evictRow, streamRow } from '../hot/keys/index.js';
 import { HotStoreCorrupt } from '../hot/errors.js';
-import { Rig, until, type RigConfig } from './cold-rig.contract.js';
+import { type Rig, until, useRig } from './cold-rig.contract.js';
 
-let dir: string;
-let rig: Rig | null = null;
-
-beforeEach(async () => {
-  dir = await Rig.dir();
-});
-afterEach(async () => {
-  await rig?.close();
-  rig = null;
-  await Rig.remove(dir);
-});
-
-async function start(config: RigConfig = {}, options: Parameters<typeof Rig.open>[2] = {}): Promise<Rig> {
-  rig = await Rig.open(dir, config, options);
-  return rig;
-}
+const place = useRig();
+const { start } = place;
 
 /** The state of this stream cannot be read any more, as when its row is damaged. */
 function damageState(of: Rig, key: string): void {
@@ -119,7 +105,7 @@ describe('one damaged stream stops no other (I9, R123)', () => {
     await until(async () => (await node.head('demo/good')).sealed === 1);
     await node.core.stageOps([{ type: 'put', key, value: Buffer.from('no mark') }]);
     const again = await node.reopen();
-    rig = again;
+    place.rig = again;
     await again.append('demo/good', 'y');
     await until(async () => (await again.head('demo/good')).sealed === 2);
   });
@@ -132,7 +118,7 @@ describe('one damaged stream stops no other (I9, R123)', () => {
     const { incarnation } = await node.head('demo/good');
     await node.core.stageOps([{ type: 'put', key: evictRow.key(0, 1, 7, incarnation), value: Buffer.from('no eviction') }]);
     const again = await node.reopen({ hotKeepMs: 0 });
-    rig = again;
+    place.rig = again;
     await again.append('demo/good', 'y');
     await again.seal();
     expect((await again.head('demo/good')).hotStart).toBe(2);

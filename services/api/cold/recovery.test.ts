@@ -1,29 +1,15 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { COUNTER_LIMIT } from '../../../shared/protocol/incarnation.js';
 import { sessionKey } from '../../../shared/storage/keys.js';
 import { StoreUnavailable } from '../../../shared/storage/object-store.js';
 import { encodeSessionDocument, STORE_FORMAT } from '../../../shared/storage/store-json.js';
 import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { HotStoreError } from '../hot/errors.js';
-import { Killed, Rig, until, type RigConfig } from './cold-rig.contract.js';
+import { Killed, type Rig, until, useRig } from './cold-rig.contract.js';
 import { readIdentity, rowsOfStore, tokenReserveRow } from './directory.js';
 
-let dir: string;
-let rig: Rig | null = null;
-
-beforeEach(async () => {
-  dir = await Rig.dir();
-});
-afterEach(async () => {
-  await rig?.close();
-  rig = null;
-  await Rig.remove(dir);
-});
-
-async function start(config: RigConfig = {}, options: Parameters<typeof Rig.open>[2] = {}): Promise<Rig> {
-  rig = await Rig.open(dir, config, options);
-  return rig;
-}
+const place = useRig();
+const { start } = place;
 
 /** Ranges of a stream as the log names them, in order. */
 async function ranges(of: Rig, key: string): Promise<string[]> {

@@ -1,31 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { StoreUnavailable } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { objectRow, snapshotRow } from '../hot/keys/index.js';
 import { readLog } from '../../../shared/storage/history/log-reader.js';
-import { Rig, until, useCounts, type RigConfig } from './cold-rig.contract.js';
+import { Rig, until, useCounts, useRig } from './cold-rig.contract.js';
 
-let dir: string;
-let rig: Rig | null = null;
-
-beforeEach(async () => {
-  dir = await Rig.dir();
-});
-afterEach(async () => {
-  await rig?.close();
-  rig = null;
-  await Rig.remove(dir);
-});
-
-async function start(config: RigConfig = {}, options: Parameters<typeof Rig.open>[2] = {}): Promise<Rig> {
-  rig = await Rig.open(dir, config, options);
-  return rig;
-}
+const place = useRig();
+const { start } = place;
 
 describe('space', () => {
   it('retention gives references and hot values back once the log holds the boundary', async () => {
@@ -62,7 +48,7 @@ describe('space', () => {
     const old = (await node.head('demo/a')).snapshot?.cold?.ref.object;
     expect(old?.kind).toBe('snapshot');
     await until(async () => (await node.head('demo/a')).snapshot?.hot === null);
-    expect(await readdir(join(dir, 'staging'))).toEqual([]);
+    expect(await readdir(join(place.dir, 'staging'))).toEqual([]);
     expect((await node.readSnapshot('demo/a', 10)).equals(first)).toBe(true);
     await node.snapshot('demo/a', 50, second);
     const use = async (): Promise<number | undefined> => {
@@ -116,12 +102,12 @@ describe('space', () => {
     expect((await node.head('demo/c')).hotStart).toBe(0);
     expect(node.cold.hotBytes).toBe(2_000);
     // A restart counts the same bytes, and takes nothing twice (R111).
-    rig = await node.reopen(node.config, { freeBytes: () => free });
-    expect(rig.cold.hotBytes).toBe(2_000);
-    expect((await rig.head('demo/a')).retained).toBe(0);
+    place.rig = await node.reopen(node.config, { freeBytes: () => free });
+    expect(place.rig.cold.hotBytes).toBe(2_000);
+    expect((await place.rig.head('demo/a')).retained).toBe(0);
     free = -1;
-    await until(async () => (await rig?.head('demo/c'))?.hotStart === 1_000);
-    for (const name of ['a', 'b', 'c']) expect((await rig.read(`demo/${name}`)).toString()).toBe(name.repeat(1_000));
+    await until(async () => (await place.rig.head('demo/c'))?.hotStart === 1_000);
+    for (const name of ['a', 'b', 'c']) expect((await place.rig.read(`demo/${name}`)).toString()).toBe(name.repeat(1_000));
   });
 
   it('a read under way finishes with exact bytes while its hot copies are evicted (R109)', async () => {
@@ -149,15 +135,15 @@ describe('space', () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
     await node.kill();
     void purging;
-    rig = await Rig.open(dir, { partitions: 2 });
-    await rig.create('gone/a');
-    await rig.append('gone/a', 'x');
-    await rig.seal();
-    await rig.log.purge('gone');
-    await rig.seal();
+    place.rig = await Rig.open(place.dir, { partitions: 2 });
+    await place.rig.create('gone/a');
+    await place.rig.append('gone/a', 'x');
+    await place.rig.seal();
+    await place.rig.log.purge('gone');
+    await place.rig.seal();
     for (const partition of [0, 1]) {
       const purges: string[] = [];
-      for await (const { record } of readLog({ store: rig.objects, partition, after: { session: 0, seq: 0 }, until: 2, live: true })) {
+      for await (const { record } of readLog({ store: place.rig.objects, partition, after: { session: 0, seq: 0 }, until: 2, live: true })) {
         for (const delta of record.deltas) if (delta.kind === 'purge') purges.push(delta.bucket);
       }
       expect(purges).toEqual(['lost', 'gone']);
@@ -214,7 +200,7 @@ describe('hot bytes that have a cold copy', () => {
     await node.append('demo/dirty', Buffer.alloc(500, 2));
     expect(node.cold.hotBytes).toBe(20_500);
     const again = await node.reopen();
-    rig = again;
+    place.rig = again;
     expect(again.cold.hotBytes).toBe(20_500);
   });
 

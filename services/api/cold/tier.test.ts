@@ -1,31 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { appliedRow, dataRow, doomedRow } from '../hot/keys/index.js';
 import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { Applier } from './apply.js';
-import { Rig, until, useCounts, type RigConfig } from './cold-rig.contract.js';
+import { until, useCounts, useRig } from './cold-rig.contract.js';
 import { noSteps } from './steps.js';
 
-let dir: string;
-let rig: Rig | null = null;
-
-beforeEach(async () => {
-  dir = await Rig.dir();
-});
-afterEach(async () => {
-  await rig?.close();
-  rig = null;
-  await Rig.remove(dir);
-});
-
-async function start(config: RigConfig = {}, options: Parameters<typeof Rig.open>[2] = {}): Promise<Rig> {
-  rig = await Rig.open(dir, config, options);
-  return rig;
-}
+const place = useRig();
+const { start } = place;
 
 describe('sealing through a real log', () => {
   it('moves the frontier, evicts, and reads the same bytes (I1, I3)', async () => {
@@ -87,13 +73,13 @@ describe('sealing through a real log', () => {
     await bySize.create('demo/a');
     await bySize.append('demo/a', 'x'.repeat(1_500));
     await until(async () => (await bySize.head('demo/a')).sealed === 1_500);
-    rig = await bySize.reopen({ sealAgeMs: 20 });
-    await rig.append('demo/a', 'y');
-    await until(async () => (await rig?.head('demo/a'))?.sealed === 1_501);
+    place.rig = await bySize.reopen({ sealAgeMs: 20 });
+    await place.rig.append('demo/a', 'y');
+    await until(async () => (await place.rig.head('demo/a'))?.sealed === 1_501);
     // Closure has no bytes, and still reaches the log.
-    await rig.log.append({ key: 'demo/a' as StreamKey, dialect: 'bucketed', precondition: null, contentType: null, producer: null, seq: null, close: true, body: Buffer.alloc(0) });
+    await place.rig.log.append({ key: 'demo/a' as StreamKey, dialect: 'bucketed', precondition: null, contentType: null, producer: null, seq: null, close: true, body: Buffer.alloc(0) });
     await until(async () => {
-      const record = await rig?.head('demo/a');
+      const record = await place.rig.head('demo/a');
       return record?.closed === true && record.change === record.loggedChange;
     });
   });
@@ -235,7 +221,7 @@ describe('plans that no longer hold (I6, I7)', () => {
 
 describe('damage is loud, and only where it is (I9)', () => {
   async function objectsOf(kind: string): Promise<string[]> {
-    return (await readdir(join(dir, 'objects', 'partitions', '0000', kind))).map((name) => join(dir, 'objects', 'partitions', '0000', kind, name));
+    return (await readdir(join(place.dir, 'objects', 'partitions', '0000', kind))).map((name) => join(place.dir, 'objects', 'partitions', '0000', kind, name));
   }
 
   it('a flipped byte or a missing object fails the read with COLD_STORE_FAILED, and the next read of other data works', async () => {
@@ -257,10 +243,10 @@ describe('damage is loud, and only where it is (I9)', () => {
     await writeFile(first as string, bytes);
     // Errors are not cached.
     expect((await node.read('demo/a')).toString()).toBe('a'.repeat(5_000));
-    rig = await node.reopen();
+    place.rig = await node.reopen();
     await rm(second as string);
-    await expect(rig.read('demo/b')).rejects.toMatchObject({ code: 'COLD_STORE_FAILED' });
-    expect((await rig.read('demo/a')).toString()).toBe('a'.repeat(5_000));
+    await expect(place.rig.read('demo/b')).rejects.toMatchObject({ code: 'COLD_STORE_FAILED' });
+    expect((await place.rig.read('demo/a')).toString()).toBe('a'.repeat(5_000));
   });
 
   it('an object altered between upload and commit is never published (I3)', async () => {
