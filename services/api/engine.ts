@@ -97,7 +97,7 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   const folds = new FoldLoop(core, cold, now, logger);
   core.connect({
     onPartitionChanged: (partition) => cold.noteChange(partition),
-    onAppended: (slot, incarnation, from, bytes) => folds.note(slot, incarnation, from, bytes),
+    onAppended: (slot, incarnation, from, bytes) => folds.note(slot.key, incarnation, from, bytes),
   });
   await log.start();
   folds.start();

@@ -6,7 +6,7 @@
  * restart) only costs speed.
  */
 import type { Logger } from '../../../shared/observability/logger.js';
-import type { Offset } from '../../../shared/protocol/types.js';
+import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { foldStep } from '../hot/fold.js';
 import type { ColdTier } from '../cold/types.js';
@@ -24,8 +24,9 @@ const QUIET_MS = 2_000;
 const CANDIDATES_MAX = 10_000;
 
 interface Candidate {
+  readonly incarnation: number;
   /** Where the small values begin. */
-  from: Offset;
+  readonly from: Offset;
   values: number;
   bytes: number;
   lastMs: number;
@@ -36,7 +37,7 @@ export class FoldLoop {
   readonly #cold: Pick<ColdTier, 'planEnd'>;
   readonly #now: () => number;
   readonly #logger: Logger;
-  readonly #candidates = new Map<string, { readonly slot: Slot; readonly incarnation: number; readonly seen: Candidate }>();
+  readonly #candidates = new Map<StreamKey, Candidate>();
   #timer: NodeJS.Timeout | null = null;
   #running: Promise<void> | null = null;
   #stopped = false;
@@ -54,18 +55,17 @@ export class FoldLoop {
   }
 
   /** A batch made one value of `bytes` at `from`. Cheap: called for every stream of every batch. */
-  note(slot: Slot, incarnation: number, from: Offset, bytes: number): void {
+  note(key: StreamKey, incarnation: number, from: Offset, bytes: number): void {
     if (bytes >= SMALL_VALUE_BYTES) return;
-    let found = this.#candidates.get(slot.key);
-    if (found === undefined || found.incarnation !== incarnation) {
-      found = { slot, incarnation, seen: { from, values: 0, bytes: 0, lastMs: 0 } };
-      this.#candidates.set(slot.key, found);
+    let seen = this.#candidates.get(key);
+    if (seen === undefined || seen.incarnation !== incarnation) {
+      seen = { incarnation, from, values: 0, bytes: 0, lastMs: 0 };
+      this.#candidates.set(key, seen);
       if (this.#candidates.size > CANDIDATES_MAX) {
         const oldest = this.#candidates.keys().next().value;
         if (oldest !== undefined) this.#candidates.delete(oldest);
       }
     }
-    const { seen } = found;
     seen.values++;
     seen.bytes += bytes;
     seen.lastMs = this.#now();
@@ -85,18 +85,18 @@ export class FoldLoop {
 
   async #round(urgentOnly: boolean): Promise<void> {
     const quietBefore = this.#now() - QUIET_MS;
-    for (const [key, { slot, incarnation, seen }] of this.#candidates) {
+    for (const [key, seen] of this.#candidates) {
       if (this.#stopped) return;
       const urgent = seen.bytes >= FOLD_BYTES_MIN;
       if (!urgent && (urgentOnly || seen.lastMs > quietBefore)) continue;
       this.#candidates.delete(key);
-      if (urgent || seen.values >= FOLD_VALUES_MIN) await this.#fold(slot, incarnation, seen.from);
+      if (urgent || seen.values >= FOLD_VALUES_MIN) await this.#fold(key, seen.incarnation, seen.from);
     }
   }
 
-  async #fold(noted: Slot, incarnation: number, from: Offset): Promise<void> {
+  async #fold(key: StreamKey, incarnation: number, from: Offset): Promise<void> {
     let at: Offset | null = from;
-    while (at !== null && !this.#stopped) at = await this.#core.using(noted.key, (slot) => this.#step(slot, incarnation, at!));
+    while (at !== null && !this.#stopped) at = await this.#core.using(key, (slot) => this.#step(slot, incarnation, at!));
   }
 
   /** One bounded step from `from` on; returns where to go on, null at the end. */

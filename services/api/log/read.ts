@@ -51,16 +51,12 @@ async function windowOf(ctx: LogContext, key: StreamKey, record: StreamRecord, s
     end,
     upToDate,
     closed: upToDate && record.closed,
-    session: end > record.sealed ? ctx.cold.session(partitionOf(ctx, key)) : null,
+    session: end > record.sealed ? ctx.cold.session(ctx.core.partitionOf(key)) : null,
     body: (signal) => {
       ctx.metrics.readBytes[start >= record.hotStart ? 'hot' : 'cold'].add(end - start);
       return rangeBytes(ctx, key, record.incarnation, start, end, signal);
     },
   };
-}
-
-function partitionOf(ctx: LogContext, key: StreamKey): number {
-  return ctx.core.partitionOf(key);
 }
 
 export async function openLive(ctx: LogContext, key: StreamKey, precondition: Precondition, from: Offset | 'start' | 'now', cut: Cut): Promise<{ readonly handle: LiveHandle; readonly start: Offset }> {
