@@ -16,7 +16,7 @@ import { advance, type Offset } from '../../../shared/protocol/types.js';
 import type { LiveHandle, ReadWindow, StreamEvent } from '../log/types.js';
 import type { ByteBudget } from './byte-budget.js';
 import { Frame } from './frame.js';
-import { CATCH_UP_EVENT_BYTES, FAN_OUT_COST_MS, SHARED_EVENT_BYTES_MAX, TEXT_EVENT_BYTES_MIN } from './limits.js';
+import { CATCH_UP_EVENT_BYTES, FAN_OUT_TURN_MS, READERS_A_LOOK, SHARED_EVENT_BYTES_MAX, TEXT_EVENT_BYTES_MIN } from './limits.js';
 import { cutOf, dataEvent, eventLength, type Reach, type Representation } from './representation.js';
 import type { Subscriber } from './subscriber.js';
 import type { Turns } from './turns.js';
@@ -29,11 +29,24 @@ export interface ChannelOptions {
   /** For events of more than CATCH_UP_EVENT_BYTES. */
   readonly largeEvents: ByteBudget;
   readonly now: () => number;
+  /** Longest share of a round in one turn, ms; FAN_OUT_TURN_MS unless a test wants many turns. */
+  readonly fanOutTurnMs?: number;
   /** Told when a reader's own read failed for a reason that is no refusal. */
   readonly onFailure: (error: unknown) => void;
 }
 
 const NOTHING = Buffer.alloc(0);
+
+/** One shared event on its way to those who were at the tail when it came. */
+interface Round {
+  /** Where a reader has to be to get it. */
+  readonly from: Offset;
+  readonly outgoing: Outgoing;
+  readonly readers: readonly Subscriber[];
+  next: number;
+  /** Readers that have to read from storage. */
+  readonly others: Subscriber[];
+}
 
 export class Channel {
   readonly #options: ChannelOptions;
@@ -48,7 +61,8 @@ export class Channel {
   /** End of what `#pending` holds. */
   #expected: Offset | null = null;
   #scheduled = false;
-  #lastCostMs = 0;
+  /** The shared event that is being written to the readers. */
+  #round: Round | null = null;
 
   constructor(options: ChannelOptions) {
     this.#options = options;
@@ -111,6 +125,8 @@ export class Channel {
     const shared = event.start === this.#expected && event.end - this.#position <= SHARED_EVENT_BYTES_MAX;
     if (!shared) {
       this.#forgetShared();
+      // At once: whoever joins the tail next sets the shared position anew, and that is not theirs.
+      this.#leaveTail([...this.#waiting]);
       return;
     }
     this.#pending.push(...event.data);
@@ -125,21 +141,15 @@ export class Channel {
     this.#pending = [];
   }
 
-  /** Events of one turn go out together; when the last round was dear, the next waits as long as it took. */
+  /** Events of one turn go out together, and those that come while a round is under way with the next one. */
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    const flush = (): void => {
-      this.#scheduled = false;
-      const startedMs = performance.now();
-      this.#flush();
-      this.#lastCostMs = performance.now() - startedMs;
-    };
-    if (this.#lastCostMs > FAN_OUT_COST_MS) setTimeout(flush, this.#lastCostMs);
-    else setImmediate(flush);
+    if (this.#round === null) setImmediate(() => this.#flush());
   }
 
   #flush(): void {
+    this.#scheduled = false;
     const { record } = this.#handle;
     if (record === null) return;
     const from = this.#position;
@@ -161,23 +171,43 @@ export class Channel {
   }
 
   #share(from: Offset, outgoing: Outgoing): void {
+    this.#round = { from, outgoing, readers: [...this.#waiting], next: 0, others: [] };
+    this.#deliverSome(this.#round);
+  }
+
+  /** A share of a round; requests of others are served before the next share. */
+  #deliverSome(round: Round): void {
     const nowMs = this.#options.now();
     const common = laterCursor('0', nowMs);
-    const others: Subscriber[] = [];
-    for (const reader of this.#waiting) {
-      if (reader.position === from && reader.maxBytes >= outgoing.bytes) {
-        deliver(reader, outgoing, common, nowMs);
-        if (outgoing.closed) {
-          this.#waiting.delete(reader);
-          reader.end(nowMs);
-        } else if (reader.lagging) {
-          others.push(reader);
-        }
-      } else if (reader.position !== outgoing.end || outgoing.closed) {
+    const until = performance.now() + (this.#options.fanOutTurnMs ?? FAN_OUT_TURN_MS);
+    const { readers } = round;
+    while (round.next < readers.length) {
+      this.#deliverOne(round, readers[round.next++]!, common, nowMs);
+      if (round.next % READERS_A_LOOK === 0 && performance.now() >= until) break;
+    }
+    if (round.next < readers.length) {
+      setImmediate(() => this.#deliverSome(round));
+      return;
+    }
+    this.#round = null;
+    this.#leaveTail(round.others);
+    if (this.#scheduled) setImmediate(() => this.#flush());
+  }
+
+  #deliverOne({ from, outgoing, others }: Round, reader: Subscriber, common: string, nowMs: number): void {
+    // Dismissed, or read on by itself, since the round began.
+    if (!this.#waiting.has(reader)) return;
+    if (reader.position === from && reader.maxBytes >= outgoing.bytes) {
+      deliver(reader, outgoing, common, nowMs);
+      if (outgoing.closed) {
+        this.#waiting.delete(reader);
+        reader.end(nowMs);
+      } else if (reader.lagging) {
         others.push(reader);
       }
+    } else if (reader.position !== outgoing.end || outgoing.closed) {
+      others.push(reader);
     }
-    this.#leaveTail(others);
   }
 
   /** Not while `#waiting` is walked: a reader may come back at once. */

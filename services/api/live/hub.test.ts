@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Tally } from '../../../shared/observability/index.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Offset } from '../../../shared/protocol/types.js';
-import { SseHub, type HubTimes } from './hub.js';
+import { SseHub, type HubOptions, type HubTimes } from './hub.js';
+import { READERS_A_LOOK } from './limits.js';
 import { MemoryStream } from './memory-stream.test-support.js';
 import { representationOf } from './representation.js';
 
@@ -78,6 +79,8 @@ let failures: unknown[];
 /** Readers that are over, by hub: connections of an earlier test may close late. */
 const overOf = new Map<SseHub, number>();
 const sockets: Socket[] = [];
+/** The other ends. */
+const served: Socket[] = [];
 
 interface Attach {
   readonly start?: number;
@@ -88,9 +91,9 @@ interface Attach {
 }
 const over = (): number => overOf.get(hub) ?? 0;
 
-function begin(contentType: string, content: string | Buffer = '', times: Partial<HubTimes> = {}, largeEventsBytesMax?: number): void {
+function begin(contentType: string, content: string | Buffer = '', times: Partial<HubTimes> = {}, limits: Pick<HubOptions, 'largeEventsBytesMax' | 'fanOutTurnMs'> = {}): void {
   stream = new MemoryStream(contentType, content);
-  hub = new SseHub({ now: () => nowMs, random: () => 0, cut, onFailure: (error) => failures.push(error), times: { tickMs: 1_000, ...times }, ...(largeEventsBytesMax === undefined ? {} : { largeEventsBytesMax }) });
+  hub = new SseHub({ now: () => nowMs, random: () => 0, cut, onFailure: (error) => failures.push(error), times: { tickMs: 1_000, ...times }, ...limits });
 }
 
 async function attach(how: Attach = {}): Promise<Reader> {
@@ -110,6 +113,7 @@ beforeEach(async () => {
   server = createServer((req, res) => {
     res.writeHead(200, { 'Content-Type': 'text/event-stream' });
     res.flushHeaders();
+    served.push(res.socket!);
     const { start = 0, maxBytes = 8_388_608, cursor = null, withToken = false, dialect = 'bucketed' } = JSON.parse(decodeURIComponent(req.url!.slice(2))) as Attach;
     const mine = hub;
     hub.add({
@@ -318,6 +322,51 @@ describe('the SSE hub', () => {
 });
 
 describe('times of SSE readers', () => {
+  /** Readers whose event takes several turns to go out; between two of these `amid` runs, told how many readers it has reached. */
+  async function amidRound(amid: (reached: number) => void): Promise<Reader[]> {
+    begin('text/plain', '', {}, { fanOutTurnMs: 0 });
+    const readers: Reader[] = [];
+    for (let n = 0; n < 3 * READERS_A_LOOK; n++) readers.push(await attach());
+    for (const reader of readers) await reader.until(() => reader.controls.length === 1);
+    const ends = served.slice(-readers.length);
+    const before = ends.map((socket) => socket.bytesWritten);
+    stream.append('first.');
+    for (let turn = 0; turn < 5 && ends.every((socket, index) => socket.bytesWritten === before[index]); turn++) await new Promise((resolve) => setImmediate(resolve));
+    amid(ends.filter((socket, index) => socket.bytesWritten > before[index]!).length);
+    return readers;
+  }
+
+  it.each<[string, () => void, string, boolean]>([
+    ['another append', () => stream.append('second.'), 'first.second.', false],
+    ['an append too large to share', () => stream.append('x'.repeat(600_000)), `first.${'x'.repeat(600_000)}`, false],
+    ['an append that closes', () => stream.append('last.', true), 'first.last.', true],
+    ['a close', () => stream.append('', true), 'first.', true],
+    ['bytes without an event', () => stream.appendUnseen('unseen.'), 'first.unseen.', false],
+  ])('R052 SSE-05 SSE-11 amid an event for many readers others have their turn, and %s reaches each of them', async (_what, change, data, ends) => {
+    let reached = 0;
+    const readers = await amidRound((written) => {
+      reached = written;
+      change();
+    });
+    expect(reached).toBeGreaterThan(0);
+    expect(reached).toBeLessThan(readers.length);
+    for (const reader of readers) await reader.until(() => reader.data.length >= data.length && reader.complete === ends);
+    for (const reader of readers) {
+      expect(reader.data).toBe(data);
+      expect(reader.controls.at(-1)).toMatchObject(ends ? { streamClosed: true } : { upToDate: true });
+    }
+  });
+
+  it('SSE-19 SSE-12 amid an event for many readers a deletion ends each of them, and a shutdown gives each a place to go on', async () => {
+    const gone = await amidRound(() => stream.delete());
+    for (const reader of gone) await reader.until(() => reader.complete);
+    for (const reader of gone) expect(reader.events.at(-1)?.type).toBe('error');
+    hub.close();
+    const left = await amidRound(() => hub.shutdown());
+    for (const reader of left) await reader.until(() => reader.complete);
+    for (const reader of left) expect(reader.controls.at(-1)?.streamNextOffset).toBe(offset(reader.data.length));
+  });
+
   it('R059 writes a comment to an idle reader, and none to a busy one', async () => {
     begin('text/plain', '', { heartbeatMs: 3_000 });
     const reader = await attach();
@@ -403,7 +452,7 @@ describe('times of SSE readers', () => {
 
   it('I11 large messages for readers that do not read are not all held at once; each reader gets its own in the end', async () => {
     const message = `"${'x'.repeat(12_000_000)}"\n`;
-    begin('application/json', message, {}, 15_000_000);
+    begin('application/json', message, {}, { largeEventsBytesMax: 15_000_000 });
     const still = await attach({ dialect: 'base' });
     still.socket.pause();
     await new Promise((resolve) => setTimeout(resolve, 100));

@@ -43,6 +43,7 @@ export interface HubOptions {
   readonly onFailure: (error: unknown) => void;
   readonly times?: Partial<HubTimes>;
   readonly largeEventsBytesMax?: number;
+  readonly fanOutTurnMs?: number;
 }
 
 export interface SseReader {
@@ -114,7 +115,7 @@ export class SseHub {
       return known;
     }
     const channel = new Channel({
-      handle: reader.handle, representation: reader.representation, turns: this.#turns, largeEvents: this.#largeEvents, now: this.#options.now, onFailure: this.#options.onFailure,
+      handle: reader.handle, representation: reader.representation, turns: this.#turns, largeEvents: this.#largeEvents, now: this.#options.now, fanOutTurnMs: this.#options.fanOutTurnMs, onFailure: this.#options.onFailure,
     });
     this.#channels.set(name, channel);
     return channel;

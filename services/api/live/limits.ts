@@ -32,8 +32,10 @@ export const LIFE_MAX_MS = 68_000;
 /** Step of the one timer of all readers, ms. */
 export const TICK_MS = 1_000;
 
-/** Writing an event to many readers may take this long before events are gathered to make room for other work, ms. */
-export const FAN_OUT_COST_MS = 4;
+/** Longest share of the main thread's time for writing an event to many readers, ms; then others have their turn. */
+export const FAN_OUT_TURN_MS = 2;
+/** Readers written to between two looks at the clock. */
+export const READERS_A_LOOK = 16;
 
 if (SHARED_EVENT_BYTES_MAX > READ_BYTES_MAX) throw new Error('an event holds no more than a read');
 if (CATCH_UP_EVENT_BYTES > SHARED_EVENT_BYTES_MAX) throw new Error('an event of one reader is no larger than one of all');
