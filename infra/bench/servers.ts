@@ -7,11 +7,12 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
-import { FirnProcess, PROJECT, type Settings } from '../lib/firn-process.js';
+import { FirnProcess, type Settings } from '../lib/firn-process.js';
+import { peerScript } from '../lib/peers.js';
 import { freePort } from '../lib/ports.js';
 import { call } from '../demo/client.js';
 
@@ -27,9 +28,6 @@ export interface Server {
   create(prefix: string, count: number, contentType: string): Promise<void>;
   stop(): Promise<void>;
 }
-
-/** Script that starts a rival: `peer NAME DIR PORT`, prints the pid. */
-export const peerScript = (): string => resolve(PROJECT, process.env['FIRN_BENCH_PEER'] ?? join('..', 'shared', 'peers', 'peer'));
 
 /** null: the rival can be started; else why not. */
 export function peerMissing(): string | null {

@@ -1,6 +1,7 @@
 /**
  * `npm test`: type check, lint and tests, each with its own output; ends with each runner's count and, alone on the last line, the sum.
  *
+ * One S3 server is started for all tests, unless `FIRN_TEST_S3_ENDPOINT` names one; without any, the files that need one say why they fail.
  * Arguments are passed on to vitest (`npm test -- shared/config`). Promises: anything that did not run or reported nothing counts as failed.
  */
 import { spawn } from 'node:child_process';
@@ -53,12 +54,32 @@ async function vitest(name, args) {
   return { name, passed: counts.passed, failed: counts.failed + (broken ? 1 : 0), note: notes.join(', ') };
 }
 
+/** Starts the S3 server of this run and names it in the environment of the tests; resolves with how it is stopped. */
+async function startS3() {
+  const { namedS3, startS3: start } = await import('../../dist/infra/services/s3.js');
+  const { credentialsOf } = await import('../../dist/infra/services/s3-server.js');
+  try {
+    const server = namedS3(process.env) ?? (await start(process.env));
+    Object.assign(process.env, { FIRN_TEST_S3_ENDPOINT: server.endpoint, FIRN_TEST_S3_NAME: server.name, ...credentialsOf(server) });
+    process.stdout.write(`\nS3 server of this run: ${server.name} at ${server.endpoint}\n`);
+    return server.stop;
+  } catch (error) {
+    process.stdout.write(`\n${error.message}\n`);
+    return async () => undefined;
+  }
+}
+
+// The AWS SDK announces on standard error which Node its future versions want.
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
 const results = [];
+let stopS3 = async () => undefined;
 try {
   results.push(await check('typecheck', [bin('typescript', 'bin/tsc'), '-p', 'tsconfig.json', '--noEmit']));
   results.push(await check('lint', [bin('oxlint', 'bin/oxlint'), '--deny-warnings', 'services', 'shared', 'infra', 'test']));
+  stopS3 = await startS3();
   results.push(await vitest('tests', filters));
 } finally {
+  await stopS3();
   rmSync(scratch, { recursive: true, force: true });
 }
 

@@ -13,7 +13,7 @@ import type { Logger, Metrics } from '../../shared/observability/index.js';
 import { readIdentity, rowsOfStore } from './cold/directory.js';
 import { openNoCold } from './cold/none.js';
 import { StartRefused } from './cold/start-refused.js';
-import { openColdTier } from './cold/tier.js';
+import { openColdTier, type ColdTierOptions } from './cold/tier.js';
 import type { ColdTier } from './cold/types.js';
 import { verifyStore, type VerifyReport } from './cold/verify.js';
 import { HotStoreDamaged, type DurableStore } from './hot/durable.js';
@@ -35,6 +35,8 @@ export interface EngineDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly now: () => number;
+  /** How jobs of the cold tier run; in the process itself when left out. */
+  readonly runner?: ColdTierOptions['runner'];
 }
 
 export interface Engine {
@@ -89,10 +91,10 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   const fences = await BucketFences.load(store);
   const pressure = new Pressure({ dir: config.dataDir, diskFreeMin: config.diskFreeMin, unsealedBytesMax: logged ? config.hotBytesMax : Infinity, unsealedBytes: () => unsealed(core, partitions), logger });
   await pressure.start();
-  const objects = await openObjects(config);
+  const objects = await openObjects(config, { logger, metrics });
   const cold = objects === null
     ? await openNoCold({ core, partitions, staging, logger, now })
-    : await openColdTier({ config, core, objects, staging, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex') });
+    : await openColdTier({ config, core, objects, staging, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), runner: deps.runner });
   const log = new Log({ core, hot, cold, fences, pressure, staging, snapshotBytesMax: config.snapshotBytesMax, logged, logger, metrics, now }, partitions);
   const folds = new FoldLoop(core, cold, now, logger);
   core.connect({

@@ -6,10 +6,12 @@
  */
 import type { Config } from '../../shared/config/index.js';
 import { createMetrics, type Logger } from '../../shared/observability/index.js';
+import { QueueRunner } from '../../shared/queue/index.js';
 import { createAdminApp } from './admin/app.js';
+import { WorkRoutes } from './admin/work-routes.js';
 import { StartRefused } from './cold/start-refused.js';
 import { NodeBackend } from './admin/backend.js';
-import { openEngine, type Engine } from './engine.js';
+import { openEngine, type Engine, type EngineDeps } from './engine.js';
 import { createClientApp } from './http/app.js';
 import { listen, type Listener } from './http/server.js';
 
@@ -42,7 +44,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   const { logger, now = processClock, random = Math.random } = deps;
   refuseMissingParts(config);
   const metrics = createMetrics();
-  const engine = await openEngine(config, { logger, metrics, now });
+  const engine = await openEngine(config, { logger, metrics, now, runner: runnerOf(config, deps) });
   const listeners: Listener[] = [];
   try {
     metrics.bind({
@@ -57,8 +59,9 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
     });
     const app = createClientApp({ log: engine.log, config, logger, metrics, now, random });
     metrics.bind({ bodiesInFlightBytes: () => app.bodies.heldBytes });
-    const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => app.live.readersOf(key) }), token: config.adminToken, logger });
-    listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger }).catch((error: unknown) => {
+    const work = new WorkRoutes(() => engine.cold.work);
+    const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => app.live.readersOf(key) }), token: config.adminToken, logger, work });
+    listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger, endLongAnswers: () => work.end() }).catch((error: unknown) => {
       throw listenRefused(error, config.adminHost, config.adminPort, 'FIRN_ADMIN_PORT');
     }));
     listeners.push(await listen({ host: config.host, port: config.port, handler: app.koa.callback(), logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close() }).catch((error: unknown) => {
@@ -77,6 +80,13 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   };
 }
 
+/** How jobs run: under BullMQ when the settings name a Redis, else in this process. */
+function runnerOf(config: Config, { logger, now = processClock }: NodeDeps): EngineDeps['runner'] {
+  const { redisUrl: url, jobs: role } = config;
+  if (url === null || role === 'embedded') return undefined;
+  return (handlers, storeId) => new QueueRunner({ url, role, storeId, handlers, logger, now });
+}
+
 /** Both listeners drain at the same time: their waits do not add up to more than a supervisor allows. */
 async function closeAll(listeners: readonly Listener[], engine: Engine): Promise<void> {
   await Promise.all(listeners.map((listener) => listener.shutdown(DRAIN_MS)));
@@ -85,8 +95,6 @@ async function closeAll(listeners: readonly Listener[], engine: Engine): Promise
 
 /** What a setting asks for and this version does not have fails before anything is opened. */
 function refuseMissingParts(config: Config): void {
-  if (config.cold === 's3') throw new StartRefused('FIRN_COLD is "s3": this version has the cold tiers "fs" and "none"');
-  if (config.redisUrl !== null || config.jobs !== 'embedded') throw new StartRefused('FIRN_REDIS_URL is set: this version runs jobs in its own process only (FIRN_JOBS=embedded)');
   if (config.auth !== null) throw new StartRefused('FIRN_AUTH is set: this version has no authentication; put a proxy in front of it');
 }
 

@@ -27,7 +27,8 @@ export interface OfflineOptions {
 
 /** Fills a directory without `hot/` from its object store. Throws `StartRefused`. */
 export async function restoreDirectory(config: Config, options: OfflineOptions & { readonly newIncarnations: boolean }): Promise<RestoreReport> {
-  const objects = await openObjects(config);
+  const metrics = createMetrics();
+  const objects = await openObjects(config, { logger: options.logger, metrics });
   if (objects === null) throw new StartRefused('FIRN_COLD is "none": there is no object store to restore from');
   try {
     return await restore({
@@ -36,7 +37,7 @@ export async function restoreDirectory(config: Config, options: OfflineOptions &
       newIncarnations: options.newIncarnations,
       progress: (done) => options.onProgress?.(done.streams, done.records),
       logger: options.logger,
-      metrics: coldMetrics(createMetrics()),
+      metrics: coldMetrics(metrics),
       now: processClock,
       nonce: () => randomBytes(16).toString('hex'),
       signal: new AbortController().signal,
@@ -53,7 +54,7 @@ export async function verifyDirectory(config: Config, options: OfflineOptions & 
     throw new StartRefused(`${dir} is not there: nothing to verify`);
   });
   const store = await openDurableStore({ dir, ackedFile: join(config.dataDir, 'acked'), logger: options.logger });
-  const objects = await openObjects(config);
+  const objects = await openObjects(config, { logger: options.logger, metrics: createMetrics() });
   try {
     const staging = await StagingFiles.open(join(config.dataDir, 'staging'));
     return await verifyStore({

@@ -11,6 +11,8 @@ export interface Context {
   readonly stdout: Writable;
   /** `isTTY`: progress bars are shown. */
   readonly stderr: Writable & { readonly isTTY?: boolean };
+  /** Milliseconds since 1970. */
+  now(): number;
   /** Calls back for each SIGTERM and SIGINT. Returns the function that takes the listener away. */
   onSignal(listener: (signal: string) => void): () => void;
   /** Calls back when something was thrown that nobody caught. */
@@ -27,6 +29,7 @@ export function processContext(): Context {
     stdin: process.stdin,
     stdout: process.stdout,
     stderr: process.stderr,
+    now: () => Date.now(),
     onSignal: (listener) => {
       for (const signal of SIGNALS) process.on(signal, listener);
       return () => {

@@ -9,6 +9,8 @@
 'use strict';
 
 process.env.UV_THREADPOOL_SIZE ??= '16';
+// The AWS SDK announces on standard error which Node its future versions want; ours is set by package.json.
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
 
 const { existsSync } = require('node:fs');
 const { join } = require('node:path');

@@ -15,7 +15,7 @@ async function firn(args: readonly string[], env: Record<string, string> = {}, s
   const [read, stderr] = [new PassThrough(), new PassThrough()];
   const stdout = output ?? read;
   let code = 0;
-  await main(args, { env, stdin: Readable.from(stdin === '' ? [] : [Buffer.from(stdin)]), stdout, stderr, onSignal: () => () => undefined, onFatal: () => undefined, exit: (status) => { code = status; } });
+  await main(args, { env, stdin: Readable.from(stdin === '' ? [] : [Buffer.from(stdin)]), stdout, stderr, now: Date.now, onSignal: () => () => undefined, onFatal: () => undefined, exit: (status) => { code = status; } });
   const all = (stream: PassThrough): string => String(stream.read() ?? '');
   return { code, out: all(read), err: all(stderr) };
 }
@@ -60,6 +60,12 @@ describe('command line', () => {
 
   it('says what a worker needs', async () => {
     expect(await firn(['worker'])).toEqual({ code: 1, out: '', err: 'firn: a worker needs FIRN_REDIS_URL: without Redis a node runs its jobs itself\n' });
+    const fs = await firn(['worker'], { FIRN_REDIS_URL: 'redis://127.0.0.1:1' });
+    expect(fs).toEqual({ code: 1, out: '', err: 'firn: a worker needs the bucket of its node (FIRN_S3_BUCKET): with FIRN_COLD=fs only the node itself reaches its objects, and runs its jobs\n' });
+    for (const count of ['0', '65', 'x', '1.5']) expect(await firn(['worker', '--concurrency', count])).toMatchObject({ code: 2, err: expect.stringContaining('a whole number from 1 to 64') });
+    const { out } = await firn(['worker', '--help']);
+    for (const flag of ['--redis-url', '--s3-bucket', '--node-admin-url', '--concurrency', '--check']) expect(out).toContain(flag);
+    for (const flag of ['--data-dir', '--seal-bytes']) expect(out).not.toContain(flag);
   });
 
   it('says that no node answers', async () => {

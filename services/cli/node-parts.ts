@@ -1,5 +1,5 @@
 /**
- * The parts of the node that commands start in their own process, loaded when a command needs them: a client command starts without RocksDB.
+ * The parts of the node and of a worker that commands start in their own process, loaded when a command needs them: a client command starts without RocksDB, a worker too.
  *
  * Owns: what the command line expects of them.
  */
@@ -7,8 +7,11 @@ import type { Config } from '../../shared/config/index.js';
 import type { Logger } from '../../shared/observability/index.js';
 import type { Node } from '../api/node.js';
 import type { OfflineOptions, RestoreReport, VerifyReport } from '../api/offline.js';
+import type { ObjectStore } from '../../shared/storage/object-store.js';
+import type { RunningWorker, WorkerOptions } from '../worker/main.js';
 
 export type { Node, NodeAddress } from '../api/node.js';
+export type { RunningWorker, WorkerOptions } from '../worker/main.js';
 
 export async function startNode(config: Config, logger: Logger): Promise<Node> {
   return (await import('../api/node.js')).startNode(config, { logger });
@@ -20,4 +23,17 @@ export async function restoreDirectory(config: Config, options: OfflineOptions &
 
 export async function verifyDirectory(config: Config, options: OfflineOptions & { readonly deep: boolean }): Promise<VerifyReport> {
   return (await import('../api/offline.js')).verifyDirectory(config, options);
+}
+
+export async function openWorkerObjects(s3: NonNullable<Config['s3']>, logger: Logger): Promise<ObjectStore> {
+  const { S3ObjectStore } = await import('../../shared/storage/s3-store/index.js');
+  return S3ObjectStore.open(s3, { onRetry: (why) => logger.debug({ event: 'store-retry', why }, 'a request to the object store is made again') });
+}
+
+export async function startWorker(options: WorkerOptions, stop: AbortSignal): Promise<RunningWorker> {
+  return (await import('../worker/main.js')).startWorker(options, stop);
+}
+
+export async function checkWorker(options: WorkerOptions, stop: AbortSignal): Promise<string> {
+  return (await import('../worker/main.js')).checkWorker(options, stop);
 }

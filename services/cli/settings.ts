@@ -8,13 +8,20 @@ import type { Context } from './context.js';
 /** Settings that a command which only calls a node can use. */
 const CLIENT_KEYS: ReadonlySet<string> = new Set(['host', 'port', 'adminHost', 'adminPort', 'adminToken', 'nodeAdminUrl', 'log']);
 
-export type Role = 'node' | 'client';
+/** What a worker uses besides: its queue and its object store. */
+const WORKER_KEYS = /^(redisUrl|cold|s3\w*)$/;
+
+export type Role = 'node' | 'worker' | 'client';
+
+function isUsed(role: Role, key: string): boolean {
+  return role === 'node' || CLIENT_KEYS.has(key) || (role === 'worker' && WORKER_KEYS.test(key));
+}
 
 /** Adds a flag for each setting that the role uses: all of them for a node. */
 export function withSettings(command: Command, role: Role): Command {
   command.optionsGroup('Settings (each is also an environment variable):');
   for (const setting of describeConfig()) {
-    if (role === 'client' && !CLIENT_KEYS.has(setting.key)) continue;
+    if (!isUsed(role, setting.key)) continue;
     command.option(`${setting.flag} ${setting.boolean ? '[value]' : '<value>'}`, `${setting.variable}; default: ${setting.defaultText.replaceAll('`', '')}`);
   }
   return command;
@@ -22,5 +29,5 @@ export function withSettings(command: Command, role: Role): Command {
 
 /** The configuration from the command's flags and the environment. Throws `ConfigError`. */
 export function settingsOf(command: Command, context: Context, role: Role): Config {
-  return loadConfig({ env: context.env, flags: command.opts<Record<string, unknown>>(), role });
+  return loadConfig({ env: context.env, flags: command.opts<Record<string, unknown>>(), role: role === 'node' ? 'node' : 'client' });
 }

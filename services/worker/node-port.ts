@@ -4,7 +4,7 @@
  * Owns: the interface. Implementations: the node itself for handlers in its process, the admin listener for workers elsewhere. Handlers know neither
  * which of them they have nor which object store lies behind `objects`. Everything a handler brings back is checked again by the node.
  */
-import type { Incarnation, StreamKey } from '../../shared/protocol/types.js';
+import type { Incarnation, Offset, StreamKey } from '../../shared/protocol/types.js';
 import type { ObjectStore } from '../../shared/storage/object-store.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import type { SnapshotIdentity } from '../../shared/storage/snapshot-body.js';
@@ -15,11 +15,20 @@ export interface PlanHead {
   readonly partition: number;
   readonly session: number;
   readonly plan: number;
-  /** Part of the names of the objects of this try. */
+  /** Part of the names of the objects of this run: no other run of the plan has it, also not of the same job. */
   readonly attempt: number;
   /** Streams of a seal plan, numbered from 0. */
   readonly streams: number;
 }
+
+/** Where a reader of a plan stands: everything before `offset` of stream number `stream` is behind it. */
+export interface PlanPosition {
+  readonly stream: number;
+  readonly offset: Offset;
+}
+
+/** The beginning of every plan. */
+export const PLAN_START: PlanPosition = { stream: 0, offset: 0 as Offset };
 
 /** A piece of a seal plan, in the order in which it goes into the objects: by incarnation, then by offset, a stream's snapshot after its blocks. */
 export type PlanItem =
@@ -36,19 +45,30 @@ export interface CheckpointReport {
   readonly bytes: number;
 }
 
+/** A body that can be read once. */
+export interface SnapshotSource {
+  /** Of the whole body. */
+  readonly bytes: number;
+  /** CRC32C of the whole body. */
+  readonly crc: number;
+  readonly body: AsyncIterable<Buffer>;
+}
+
 export interface NodePort {
   readonly objects: ObjectStore;
-  /** null: the plan is finished, dropped, or this try was given up: nothing to do. */
+  /** Takes the try up. null: the plan is finished, dropped, or this try was given up: nothing to do. */
   plan(jobId: string): Promise<PlanHead | null>;
+  /** Says that the try is being worked on. false: nobody wants its result any more. */
+  alive(jobId: string): Promise<boolean>;
   /**
-   * Streams the plan's bytes from stream number `from` on, with back-pressure. Every block carries its own checksums. A stream that cannot be read is left
+   * Streams the plan's bytes from a position on, with back-pressure. Every block carries its own checksums. A stream that cannot be read is left
    * out from there on; the node knows. Throws `PlanGone`.
    */
-  planItems(jobId: string, from: number, signal: AbortSignal): AsyncIterable<PlanItem>;
+  planItems(jobId: string, from: PlanPosition, signal: AbortSignal): AsyncIterable<PlanItem>;
   /** Hands over the objects that were uploaded, in order; resolves when the log record exists and is applied. Throws `PlanGone` when the plan is not open any more. */
   commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void>;
-  /** The large snapshot of an offload plan: its length, sum and bytes. */
-  snapshot(jobId: string, signal: AbortSignal): Promise<{ readonly bytes: number; readonly crc: number; readonly body: AsyncIterable<Buffer> }>;
+  /** The large snapshot of an offload plan. Throws `PlanGone`. */
+  snapshot(jobId: string, signal: AbortSignal): Promise<SnapshotSource>;
   commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void>;
   /** Says that a try failed, so that the next one need not wait until this one counts as lost. */
   failed(jobId: string, why: string): Promise<void>;

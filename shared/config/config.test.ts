@@ -68,12 +68,14 @@ describe('values', () => {
     expect(config.corsOrigins).toEqual(['https://a.example', 'http://b.example:8080']);
     expect(config.publicUrl).toBe('https://logs.example');
     expect(config.webhookAllow).toEqual(['10.0.0.0/8', '::1']);
-    expect(config.s3).toEqual({ bucket: 'logs', prefix: 'prod/firn', endpoint: 'http://127.0.0.1:9000', region: 'eu-west-1', forcePathStyle: true });
+    expect(config.s3).toEqual({ bucket: 'logs', prefix: 'prod/firn', endpoint: 'http://127.0.0.1:9000', region: 'eu-west-1', forcePathStyle: true, sse: null, sseKmsKeyId: null });
+    expect(loadConfig({ env: { FIRN_S3_BUCKET: 'logs', FIRN_S3_SSE: 'AES256' } }).s3).toMatchObject({ sse: 'AES256', sseKmsKeyId: null });
+    expect(loadConfig({ env: { FIRN_S3_BUCKET: 'logs', FIRN_S3_SSE: 'aws:kms', FIRN_S3_SSE_KMS_KEY_ID: 'alias/firn' } }).s3).toMatchObject({ sse: 'aws:kms', sseKmsKeyId: 'alias/firn' });
     expect(loadConfig({ env: { FIRN_CORS_ORIGINS: '*' } }).corsOrigins).toEqual(['*']);
     for (const [name, text] of [
       ['FIRN_CORS_ORIGINS', 'https://a.example/path'], ['FIRN_CORS_ORIGINS', ','], ['FIRN_CORS_ORIGINS', '*,https://a.example'],
       ['FIRN_PUBLIC_URL', 'logs.example'], ['FIRN_PUBLIC_URL', 'https://user@logs.example'], ['FIRN_WEBHOOK_ALLOW', '10.0.0.0/33'], ['FIRN_WEBHOOK_ALLOW', 'localhost'],
-      ['FIRN_S3_PREFIX', '/a'], ['FIRN_S3_BUCKET', 'a/b'], ['FIRN_HOST', 'a b'], ['FIRN_LOG', 'loud'], ['FIRN_COLD', 'ice'],
+      ['FIRN_S3_PREFIX', '/a'], ['FIRN_S3_BUCKET', 'a/b'], ['FIRN_S3_SSE', 'aes'], ['FIRN_HOST', 'a b'], ['FIRN_LOG', 'loud'], ['FIRN_COLD', 'ice'],
     ] as const) {
       expect(problemsOf({ [name]: text }), `${name}=${text}`).toHaveLength(1);
     }
@@ -120,6 +122,7 @@ describe('rules between settings', () => {
 
   it('wants a bucket for S3, Redis for a queue, two ports, and small snapshots without a cold tier', () => {
     expect(problemsOf({ FIRN_COLD: 's3' })[0]).toMatch(/FIRN_S3_BUCKET/);
+    expect(problemsOf({ FIRN_S3_BUCKET: 'b', FIRN_S3_SSE: 'AES256', FIRN_S3_SSE_KMS_KEY_ID: 'k' })).toEqual(['FIRN_S3_SSE_KMS_KEY_ID names a key: FIRN_S3_SSE has to be "aws:kms"']);
     expect(problemsOf({ FIRN_JOBS: 'queue' })[0]).toMatch(/FIRN_REDIS_URL/);
     expect(problemsOf({ FIRN_PORT: '5000', FIRN_ADMIN_PORT: '5000' })[0]).toMatch(/a port each/);
     expect(problemsOf({ FIRN_PORT: '0', FIRN_ADMIN_PORT: '0' })).toEqual([]);
@@ -132,6 +135,8 @@ describe('rules between settings', () => {
   });
 
   it('warns of variables that do nothing', () => {
+    expect(loadConfig({ env: { FIRN_REDIS_URL: 'redis://127.0.0.1', FIRN_JOBS: 'queue' } }).warnings).toEqual([expect.stringContaining('none of them reaches the objects of this node')]);
+    for (const more of [{ FIRN_JOBS: 'both' }, { FIRN_S3_BUCKET: 'b', FIRN_JOBS: 'queue' }]) expect(loadConfig({ env: { FIRN_REDIS_URL: 'redis://127.0.0.1', ...more } }).warnings).toEqual([]);
     expect(loadConfig({ env: { FIRN_SEAL_AGE: '1', PATH: '/bin', FIRN_TEST_S3_ENDPOINT: 'x' } }).warnings).toEqual(['FIRN_SEAL_AGE is no setting of firn and has no effect']);
     expect(loadConfig({ env: { FIRN_HOT_BYTES_MAX: '1000' } }).warnings).toHaveLength(1);
     expect(loadConfig({ env: { FIRN_COLD: 'fs', FIRN_S3_BUCKET: 'b' } }).warnings).toHaveLength(1);

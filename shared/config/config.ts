@@ -21,6 +21,10 @@ export interface S3Config {
   readonly endpoint: string | null;
   readonly region: string | null;
   readonly forcePathStyle: boolean;
+  /** Encryption that uploads ask for; null: what the bucket does by default. */
+  readonly sse: 'AES256' | 'aws:kms' | null;
+  /** null: the account's own key. */
+  readonly sseKmsKeyId: string | null;
 }
 
 /** Every setting, checked. Sizes in bytes, periods in ms; null: none. */
@@ -144,6 +148,8 @@ function compose(parsed: Parsed, warnings: readonly string[]): Config {
       endpoint: parsed.s3Endpoint ?? null,
       region: parsed.s3Region ?? null,
       forcePathStyle: parsed.s3ForcePathStyle ?? false,
+      sse: parsed.s3Sse ?? null,
+      sseKmsKeyId: parsed.s3SseKmsKeyId ?? null,
     },
     partitions: parsed.partitions ?? 1,
     redisUrl,
@@ -168,6 +174,7 @@ function compose(parsed: Parsed, warnings: readonly string[]): Config {
 function relationProblems(config: Config, parsed: Parsed): string[] {
   const problems: string[] = [];
   if (config.cold === 's3' && config.s3 === null) problems.push('FIRN_COLD is "s3": FIRN_S3_BUCKET has to name the bucket');
+  if (parsed.s3SseKmsKeyId !== undefined && parsed.s3Sse !== 'aws:kms') problems.push('FIRN_S3_SSE_KMS_KEY_ID names a key: FIRN_S3_SSE has to be "aws:kms"');
   if (config.jobs !== 'embedded' && config.redisUrl === null) problems.push(`FIRN_JOBS is "${config.jobs}": FIRN_REDIS_URL has to name the Redis server`);
   if (config.cold === 'none' && config.snapshotBytesMax > SNAPSHOT_BYTES_MAX_WITHOUT_COLD) {
     problems.push(`FIRN_SNAPSHOT_BYTES_MAX is "${config.snapshotBytesMax}": with FIRN_COLD=none allowed is at most ${SNAPSHOT_BYTES_MAX_WITHOUT_COLD}`);
@@ -208,7 +215,8 @@ function oddities(config: Config, parsed: Parsed): string[] {
     odd.push('FIRN_SEAL_BYTES is above FIRN_HOT_BYTES_MAX: only age makes a seal due before writes are refused');
   }
   if (config.cold !== 's3' && parsed.s3Bucket !== undefined) odd.push(`FIRN_S3_BUCKET has no effect with FIRN_COLD=${config.cold}`);
-  if (parsed.s3Bucket === undefined && (parsed.s3Prefix ?? parsed.s3Endpoint ?? parsed.s3Region) !== undefined) odd.push('FIRN_S3_… has no effect without FIRN_S3_BUCKET');
+  if (parsed.s3Bucket === undefined && (parsed.s3Prefix ?? parsed.s3Endpoint ?? parsed.s3Region ?? parsed.s3Sse) !== undefined) odd.push('FIRN_S3_… has no effect without FIRN_S3_BUCKET');
+  if (config.jobs === 'queue' && config.cold === 'fs') odd.push('FIRN_JOBS=queue leaves jobs to workers elsewhere, and with FIRN_COLD=fs none of them reaches the objects of this node: nothing is sealed');
   if (config.jobs === 'embedded' && config.redisUrl !== null) odd.push('FIRN_REDIS_URL has no effect with FIRN_JOBS=embedded');
   return odd;
 }

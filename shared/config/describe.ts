@@ -57,9 +57,10 @@ Rules between settings:
 - Without \`FIRN_AUTH\` the client listener stays on loopback, unless \`FIRN_ALLOW_OPEN=1\`.
 - The admin listener needs \`FIRN_ADMIN_TOKEN\` when it listens beyond loopback.
 - \`FIRN_COLD=s3\` needs \`FIRN_S3_BUCKET\`; \`FIRN_JOBS=queue\` and \`both\` need \`FIRN_REDIS_URL\`.
+- \`FIRN_S3_SSE_KMS_KEY_ID\` needs \`FIRN_S3_SSE=aws:kms\`.
 - With \`FIRN_COLD=none\` a snapshot has at most 33554432 bytes.
 - \`FIRN_COLD\` and \`FIRN_PARTITIONS\` are fixed when a store is created: a directory that was made with another cold tier is refused, one with other partitions keeps its own.
-- Not in this version, and refused at start: S3 (\`FIRN_S3_…\`, \`FIRN_COLD=s3\`), Redis (\`FIRN_REDIS_URL\`, \`FIRN_JOBS\` other than \`embedded\`), \`FIRN_AUTH\`. \`FIRN_WEBHOOK_ALLOW\` has no effect yet.
+- Not in this version, and refused at start: \`FIRN_AUTH\`. \`FIRN_WEBHOOK_ALLOW\` has no effect yet.
 
 \`UV_THREADPOOL_SIZE\` (threads for RocksDB, files and compression) is set to 16 by \`npm start\` and \`npx firn\` unless it is set already.
 `;

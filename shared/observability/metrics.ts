@@ -5,6 +5,7 @@
  * process do not mix; on hot paths a count is one addition to a number.
  */
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { STORE_OPS, STORE_OUTCOMES, type StoreMeter } from '../storage/measured-store.js';
 import { readCounter, readGauge, Tally, tallyCounter, tallyFamily, type Sample } from './tally.js';
 
 /** What a request was about: few, fixed, never a stream's name. */
@@ -83,6 +84,8 @@ export interface Metrics {
   readonly frameCache: Readonly<Record<(typeof CACHE_RESULTS)[number], Tally>>;
   /** Calls of the object store that failed. */
   readonly storeErrors: Tally;
+  /** Calls of the object store, their bytes and repeats. */
+  readonly store: StoreMeter;
   readonly evictedBytes: Tally;
   readonly jobFailures: Tally;
   /** Damaged or missing bytes met, by where (I9). */
@@ -128,6 +131,23 @@ function batchMetrics(registry: Registry): Metrics['batchCommitted'] {
   };
 }
 
+function storeMeter(registry: Registry): StoreMeter {
+  const outcomes = Object.fromEntries(STORE_OUTCOMES.map((outcome) => [outcome, 0]));
+  const counts = Object.fromEntries(STORE_OPS.map((op) => [op, { ...outcomes }]));
+  readCounter(registry, { name: 'firn_store_requests_total', help: 'Calls of the object store, by kind and outcome.' }, ['op', 'outcome'], () =>
+    STORE_OPS.flatMap((op) => STORE_OUTCOMES.map((outcome) => ({ labels: { op, outcome }, value: counts[op]?.[outcome] ?? 0 })).filter(({ labels, value }) => value > 0 || labels.outcome === 'ok')));
+  const bytes = tallyFamily(registry, { name: 'firn_store_bytes_total', help: 'Bytes of bodies written to the object store and read from it.' }, 'direction', ['written', 'read']);
+  const retries = tallyCounter(registry, { name: 'firn_store_retries_total', help: 'Requests to the object store that were made again after a fault.' });
+  return {
+    request: (op, outcome) => {
+      const row = counts[op] as Record<string, number>;
+      row[outcome] = (row[outcome] ?? 0) + 1;
+    },
+    bytes: (direction, count) => bytes[direction].add(count),
+    retry: () => retries.add(),
+  };
+}
+
 /** A registry with every metric of a node; memory, event loop and garbage collection of the process are part of it. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
@@ -155,6 +175,7 @@ export function createMetrics(): Metrics {
     objectBytesWritten: family('firn_object_bytes_written_total', 'Bytes written to the cold tier.', 'kind', OBJECT_KINDS),
     objectsDeleted: counter('firn_objects_deleted_total', 'Objects deleted from the cold tier.'),
     frameCache: family('firn_frame_cache_total', 'Cold frames asked for, by whether the cache held them.', 'result', CACHE_RESULTS),
+    store: storeMeter(registry),
     storeErrors: counter('firn_object_store_errors_total', 'Calls of the object store that failed.'),
     evictedBytes: counter('firn_evicted_bytes_total', 'Hot copies removed after their seal, bytes.'),
     jobFailures: counter('firn_job_failures_total', 'Runs of background jobs that failed.'),

@@ -2,16 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { createLogger } from '../observability/index.js';
 import { EmbeddedRunner } from './embedded-runner.js';
 import { jobRunnerContract } from './job-runner.contract.js';
-import { JOB_KINDS, LAST_RUNS_MAX, type JobHandlers, type JobKind } from './types.js';
+import { LAST_RUNS_MAX, perKind, type JobHandlers, type JobKind } from './types.js';
 
 const logger = createLogger('silent');
 
 jobRunnerContract('embedded', async (handlers, concurrency) => new EmbeddedRunner({
-  handlers, logger, now: () => performance.timeOrigin + performance.now(), concurrency: Object.fromEntries(JOB_KINDS.map((kind) => [kind, concurrency])),
+  handlers, logger, now: () => performance.timeOrigin + performance.now(), concurrency: perKind(() => concurrency),
 }));
 
 function handlersOf(handler: (kind: JobKind, id: string) => Promise<void>): JobHandlers {
-  return Object.fromEntries(JOB_KINDS.map((kind) => [kind, (id: string) => handler(kind, id)])) as unknown as JobHandlers;
+  return perKind((kind) => (id: string) => handler(kind, id));
 }
 
 describe('embedded runner', () => {

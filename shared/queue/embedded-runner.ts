@@ -1,33 +1,19 @@
 /**
  * Runs jobs in the process itself.
  *
- * Owns: one bounded queue and one bounded set of running jobs for each kind. Promises: a waiting id is queued once; an id never runs beside
- * itself (asked for while it runs, it runs once more afterwards); a failure is logged, counted and forgotten.
+ * Owns: one bounded queue and one bounded set of running jobs for each kind. Promises: an id is waiting or running once, however often it is asked for; a
+ * failure is logged, counted and forgotten.
  */
-import type { Logger } from '../observability/index.js';
+import { withinGrace } from './grace.js';
 import {
-  assertJob, ERROR_CHARS_MAX, JOB_KINDS, LAST_RUNS_MAX, QUEUED_JOBS_MAX,
-  type Job, type JobHandler, type JobHandlers, type JobKind, type JobKindStats, type JobRun, type JobRunner, type JobStats,
+  assertJob, CONCURRENCY, errorText, JOB_KINDS, LAST_RUNS_MAX, perKind, QUEUED_JOBS_MAX,
+  type Job, type JobHandler, type JobKind, type JobKindStats, type JobRun, type JobRunner, type JobStats, type RunnerOptions,
 } from './types.js';
 
-export interface EmbeddedRunnerOptions {
-  readonly handlers: JobHandlers;
-  readonly logger: Logger;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
-  /** Jobs of one kind at a time; defaults below. */
-  readonly concurrency?: Partial<Readonly<Record<JobKind, number>>>;
+export interface EmbeddedRunnerOptions extends RunnerOptions {
   /** Most waiting jobs of a kind, `QUEUED_JOBS_MAX` by default. */
   readonly queuedMax?: number;
-  /** Called after each failed run, for a metric. */
-  readonly onFailure?: (kind: JobKind) => void;
 }
-
-/** Compaction, collection and checkpoints go over a whole partition: two at a time would only get in each other's way. */
-const CONCURRENCY: Readonly<Record<JobKind, number>> = { seal: 2, offload: 2, compact: 1, collect: 1, checkpoint: 1 };
-
-/** Share of the grace after which running jobs are told to give up. */
-const ABORT_AFTER_SHARE = 0.8;
 
 class Lane {
   readonly waiting = new Set<string>();
@@ -39,10 +25,10 @@ class Lane {
 
   constructor(readonly kind: JobKind, readonly handler: JobHandler, readonly slots: number) {}
 
-  /** The oldest waiting id that may start now. */
+  /** The oldest waiting id, when one may start now. */
   next(): string | undefined {
     if (this.running.size >= this.slots) return undefined;
-    for (const id of this.waiting) if (!this.running.has(id)) return id;
+    for (const id of this.waiting) return id;
     return undefined;
   }
 
@@ -69,14 +55,13 @@ export class EmbeddedRunner implements JobRunner {
 
   constructor(options: EmbeddedRunnerOptions) {
     this.#options = options;
-    const lane = (kind: JobKind): Lane => new Lane(kind, options.handlers[kind], options.concurrency?.[kind] ?? CONCURRENCY[kind]);
-    this.#lanes = Object.fromEntries(JOB_KINDS.map((kind) => [kind, lane(kind)])) as Record<JobKind, Lane>;
+    this.#lanes = perKind((kind) => new Lane(kind, options.handlers[kind], options.concurrency?.[kind] ?? CONCURRENCY[kind]));
   }
 
   async enqueue(job: Job): Promise<boolean> {
     assertJob(job);
     const lane = this.#lanes[job.kind];
-    if (lane.waiting.has(job.id)) return true;
+    if (lane.waiting.has(job.id) || lane.running.has(job.id)) return true;
     if (this.#stopping !== null || lane.waiting.size >= (this.#options.queuedMax ?? QUEUED_JOBS_MAX)) {
       lane.refused += 1;
       return false;
@@ -87,7 +72,11 @@ export class EmbeddedRunner implements JobRunner {
   }
 
   async stats(): Promise<JobStats> {
-    return Object.fromEntries(JOB_KINDS.map((kind) => [kind, this.#lanes[kind].stats()])) as unknown as JobStats;
+    return perKind((kind) => this.#lanes[kind].stats());
+  }
+
+  reasons(): readonly string[] {
+    return [];
   }
 
   stop(graceMs: number): Promise<void> {
@@ -109,7 +98,7 @@ export class EmbeddedRunner implements JobRunner {
     try {
       await lane.handler(id, this.#abort.signal);
     } catch (thrown) {
-      error = (thrown instanceof Error ? thrown.message : String(thrown)).slice(0, ERROR_CHARS_MAX);
+      error = errorText(thrown);
       this.#options.logger.error({ err: thrown, event: 'job-failed', kind: lane.kind, job: id }, 'a background job failed');
       this.#options.onFailure?.(lane.kind);
     }
@@ -129,14 +118,6 @@ export class EmbeddedRunner implements JobRunner {
     const over = new Promise<void>((resolve) => {
       this.#idle.push(resolve);
     });
-    const abort = setTimeout(() => this.#abort.abort(new Error('the node is stopping')), graceMs * ABORT_AFTER_SHARE);
-    let limit: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      limit = setTimeout(resolve, graceMs);
-    });
-    await Promise.race([over, late]);
-    clearTimeout(abort);
-    clearTimeout(limit);
-    this.#abort.abort(new Error('the node is stopping'));
+    await withinGrace(over, graceMs, this.#abort);
   }
 }

@@ -2,7 +2,7 @@
  * What every job runner has to do: mount it with `jobRunnerContract('name', make)`.
  */
 import { afterEach, describe, expect, it } from 'vitest';
-import { ENQUEUE_MS_MAX, JOB_KINDS, type JobHandler, type JobHandlers, type JobKind, type JobRunner } from './types.js';
+import { ENQUEUE_MS_MAX, JOB_KINDS, perKind, type JobHandler, type JobHandlers, type JobKind, type JobRunner } from './types.js';
 
 export interface RunnerMaker {
   /** A runner with these handlers, at most `concurrency` jobs of a kind at a time. */
@@ -49,7 +49,7 @@ async function until(what: string, condition: () => boolean | Promise<boolean>):
 const nothing: JobHandler = async () => undefined;
 
 function only(kind: JobKind, handler: JobHandler): JobHandlers {
-  return { ...(Object.fromEntries(JOB_KINDS.map((other) => [other, nothing])) as unknown as JobHandlers), [kind]: handler };
+  return { ...perKind(() => nothing), [kind]: handler };
 }
 
 /** The suite. Work is told apart by kind and id alone; nothing here knows how a runner is built. */
@@ -60,7 +60,7 @@ export function jobRunnerContract(name: string, make: RunnerMaker): void {
 
     it('runs a job of each kind with its id', async () => {
       const seen: string[] = [];
-      const handlers = Object.fromEntries(JOB_KINDS.map((kind) => [kind, async (id: string) => void seen.push(`${kind}/${id}`)])) as unknown as JobHandlers;
+      const handlers = perKind((kind) => async (id: string) => void seen.push(`${kind}/${id}`));
       runner = await make(handlers, 1);
       const started = performance.now();
       for (const kind of JOB_KINDS) expect(await runner.enqueue({ kind, id: '0-1-7-1' })).toBe(true);

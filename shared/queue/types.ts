@@ -6,6 +6,8 @@
  * Attempts, backoff and parking live in the node's plan record, never in a runner: a job that failed is over.
  */
 
+import type { Logger } from '../observability/index.js';
+
 export const JOB_KINDS = ['seal', 'offload', 'compact', 'collect', 'checkpoint'] as const;
 export type JobKind = (typeof JOB_KINDS)[number];
 
@@ -20,6 +22,18 @@ export interface Job {
  */
 export type JobHandler = (id: string, signal: AbortSignal) => Promise<void>;
 export type JobHandlers = Readonly<Record<JobKind, JobHandler>>;
+
+/** What every runner is given. */
+export interface RunnerOptions {
+  readonly handlers: JobHandlers;
+  readonly logger: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Jobs of one kind at a time in this process; `CONCURRENCY` where left out. */
+  readonly concurrency?: Partial<Readonly<Record<JobKind, number>>>;
+  /** Called after each failed run, for a metric. */
+  readonly onFailure?: (kind: JobKind) => void;
+}
 
 export interface JobRun {
   readonly id: string;
@@ -44,15 +58,20 @@ export type JobStats = Readonly<Record<JobKind, JobKindStats>>;
 
 export interface JobRunner {
   /**
-   * Hands over a job. true: it is queued, or was already waiting; false: not taken (full, stopped, or the queue is out of reach).
-   * Never rejects for a queue that is away, and answers within `ENQUEUE_MS_MAX`. Throws for a malformed id (a programmer error).
+   * Hands over a job. true: it is queued, or was waiting or running already, so that asking again costs nothing; false: not taken (full, stopped, or the
+   * queue is out of reach). Never rejects for a queue that is away, and answers within `ENQUEUE_MS_MAX`. Throws for a malformed id (a programmer error).
    */
   enqueue(job: Job): Promise<boolean>;
+  /** Answers within `STATS_MS_MAX`, whatever the queue does. */
   stats(): Promise<JobStats>;
+  /** Why jobs are not run as they should be, in words for an operator; empty when all is well. */
+  reasons(): readonly string[];
   /** Starts nothing more, lets running jobs finish, then aborts them; resolves within `graceMs`. Idempotent. */
   stop(graceMs: number): Promise<void>;
 }
 
+/** Compaction, collection and checkpoints go over a whole partition: two at a time would only get in each other's way. */
+export const CONCURRENCY: Readonly<Record<JobKind, number>> = { seal: 2, offload: 2, compact: 1, collect: 1, checkpoint: 1 };
 /** Most waiting jobs of one kind in a runner; the scan for due work brings back what was refused. */
 export const QUEUED_JOBS_MAX = 10_000;
 /** Runs of one kind that `stats` remembers. */
@@ -61,10 +80,22 @@ export const LAST_RUNS_MAX = 20;
 export const JOB_ID_CHARS_MAX = 200;
 /** Longest wait for a queue to take a job, ms. */
 export const ENQUEUE_MS_MAX = 1_000;
+/** Longest wait for what a queue knows of its jobs, ms. */
+export const STATS_MS_MAX = 1_000;
 /** Most characters of an error that `stats` remembers. */
 export const ERROR_CHARS_MAX = 500;
 
 const JOB_ID = /^[A-Za-z0-9._-]+$/;
+
+/** What a run that failed says of itself in reports. */
+export function errorText(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, ERROR_CHARS_MAX);
+}
+
+/** One value for each kind of job. */
+export function perKind<T>(make: (kind: JobKind) => T): Record<JobKind, T> {
+  return Object.fromEntries(JOB_KINDS.map((kind) => [kind, make(kind)])) as Record<JobKind, T>;
+}
 
 /** Throws for an id that some runner could not carry. */
 export function assertJob(job: Job): void {

@@ -9,11 +9,10 @@ import { link, mkdir, open, stat, unlink, type FileHandle } from 'node:fs/promis
 import { dirname, join, resolve } from 'node:path';
 import { TEMPORARY_FOLDER, newTemporary, releaseTemporary, removeLeftovers } from './fs-temporary.js';
 import { foldersOf, listFiles } from './fs-walk.js';
+import { checkRange, exactLength, putOnceBytes } from './object-body.js';
 import { checkKey, checkPrefix } from './object-key.js';
-import { ObjectDamaged, ObjectMissing, StoreUnavailable, type ObjectInfoListed, type ObjectStore, type PutOutcome } from './object-store.js';
+import { ObjectDamaged, ObjectMissing, StoreUnavailable, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome } from './object-store.js';
 
-/** A body of `putOnce`: what S3 takes in a single PUT here. */
-export const PUT_ONCE_BYTES_MAX = 67_108_864;
 const READ_BYTES = 262_144;
 /**
  * Bytes of a body that may be written and not be on the disk yet. A journalling file system (ext4) makes every sync on it, that of a hot store's log among them,
@@ -22,11 +21,6 @@ const READ_BYTES = 262_144;
 export const DIRTY_BYTES_MAX = 1_048_576;
 /** Folders remembered as made and synced. */
 const FOLDERS_MAX = 10_000;
-
-interface Range {
-  readonly from: number;
-  readonly length: number;
-}
 
 export class FsObjectStore implements ObjectStore {
   readonly describe: string;
@@ -55,8 +49,7 @@ export class FsObjectStore implements ObjectStore {
   async putOnce(key: string, body: Buffer | readonly Buffer[], signal?: AbortSignal): Promise<PutOutcome> {
     const path = this.pathOf(key);
     const parts: readonly Buffer[] = Buffer.isBuffer(body) ? [body] : body;
-    const bytes = parts.reduce((sum, part) => sum + part.length, 0);
-    if (bytes > PUT_ONCE_BYTES_MAX) throw new RangeError(`${bytes} bytes for ${key}, at most ${PUT_ONCE_BYTES_MAX} in one put`);
+    const bytes = putOnceBytes(key, parts);
     signal?.throwIfAborted();
     return unavailable(async () => {
       if ((await sizeOf(path)) !== null) return this.compare(path, parts, bytes);
@@ -82,7 +75,7 @@ export class FsObjectStore implements ObjectStore {
     }
   }
 
-  async get(key: string, range?: Range, signal?: AbortSignal): Promise<Buffer> {
+  async get(key: string, range?: ByteRange, signal?: AbortSignal): Promise<Buffer> {
     const { handle, from, length } = await this.openRange(key, range, signal);
     try {
       const bytes = Buffer.allocUnsafe(length);
@@ -96,7 +89,7 @@ export class FsObjectStore implements ObjectStore {
     }
   }
 
-  async *stream(key: string, range?: Range, signal?: AbortSignal): AsyncGenerator<Buffer> {
+  async *stream(key: string, range?: ByteRange, signal?: AbortSignal): AsyncGenerator<Buffer> {
     const { handle, from, length } = await this.openRange(key, range, signal);
     try {
       for (let at = 0; at < length; ) {
@@ -214,11 +207,9 @@ export class FsObjectStore implements ObjectStore {
   }
 
   /** Opens an object and proves that the range lies within it. */
-  private async openRange(key: string, range: Range | undefined, signal?: AbortSignal): Promise<{ handle: FileHandle; from: number; length: number }> {
+  private async openRange(key: string, range: ByteRange | undefined, signal?: AbortSignal): Promise<{ handle: FileHandle; from: number; length: number }> {
     const path = this.pathOf(key);
-    if (range !== undefined && !(Number.isSafeInteger(range.from) && Number.isSafeInteger(range.length) && range.from >= 0 && range.length >= 0)) {
-      throw new RangeError(`no range ${range.from}+${range.length}`);
-    }
+    checkRange(range);
     signal?.throwIfAborted();
     let handle: FileHandle;
     try {
@@ -266,16 +257,6 @@ async function readSome(handle: FileHandle, key: string, into: Buffer, at: numbe
   const { bytesRead } = await unavailable(() => handle.read(into, at, length, position));
   if (bytesRead === 0) throw new ObjectDamaged(key, `ends at byte ${position}`);
   return bytesRead;
-}
-
-async function* exactLength(body: AsyncIterable<Buffer>, bytes: number, key: string): AsyncGenerator<Buffer> {
-  let seen = 0;
-  for await (const part of body) {
-    seen += part.length;
-    if (seen > bytes) break;
-    yield part;
-  }
-  if (seen !== bytes) throw new Error(`${seen > bytes ? 'more than ' : ''}${Math.min(seen, bytes)} bytes for ${key}, ${bytes} were declared`);
 }
 
 async function writeAll(handle: FileHandle, part: Buffer): Promise<void> {

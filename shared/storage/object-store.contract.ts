@@ -10,6 +10,8 @@ import { ObjectDamaged, ObjectMissing, type ObjectInfoListed, type ObjectStore }
 const KEY = 'partitions/0000/log/000001/0000000001';
 const CREATORS = 20;
 const BIG_BYTES = 20_000_000;
+/** Above what a single PUT takes. */
+const LARGE_BYTES = 68_157_447;
 
 export interface ContractStore {
   readonly store: ObjectStore;
@@ -73,6 +75,26 @@ function putOnceTests(at: () => ObjectStore): void {
     expect((await at().get('a/big')).equals(big)).toBe(true);
   });
 
+  it('takes 64 MiB in one put', async () => {
+    const parts = Array.from({ length: 4 }, () => randomBytes(16_777_216));
+    expect(await at().putOnce('a/largest', parts)).toBe('created');
+    expect(await at().size('a/largest')).toBe(67_108_864);
+    expect((await at().get('a/largest')).equals(Buffer.concat(parts))).toBe(true);
+  });
+
+  it('takes every character that a key may have', async () => {
+    const segment = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.';
+    const keys = [segment, `-/_/${segment}`, 'a..b/c.', '_.json', `${'k'.repeat(200)}/${'l'.repeat(200)}/${'m'.repeat(110)}`];
+    for (const [index, key] of keys.entries()) {
+      expect(await at().putOnce(key, Buffer.from(key))).toBe('created');
+      expect((await at().get(key)).toString()).toBe(key);
+      expect((await all(at().list(key))).map((listed) => listed.key), String(index)).toEqual([key]);
+    }
+    expect((await all(at().list(''))).map(({ key }) => key)).toEqual(keys.toSorted());
+    for (const key of keys) await at().delete(key);
+    expect(await all(at().list(''))).toEqual([]);
+  });
+
   it('refuses more than 64 MiB in one put', async () => {
     const piece = Buffer.alloc(33_554_433);
     await expect(at().putOnce(KEY, [piece, piece])).rejects.toThrow(RangeError);
@@ -92,6 +114,18 @@ function putUniqueTests(at: () => ObjectStore): void {
     expect((await at().get('snapshots/one')).equals(body)).toBe(true);
     await at().putUnique('snapshots/none', piecesOf(Buffer.alloc(0), 10), 0);
     expect(await at().size('snapshots/none')).toBe(0);
+  });
+
+  it('puts a body that is larger than a single PUT, and refuses a second one under its name', async () => {
+    const body = randomBytes(LARGE_BYTES);
+    await at().putUnique('snapshots/large', piecesOf(body, 999_983), body.length);
+    expect(await at().size('snapshots/large')).toBe(body.length);
+    expect((await at().get('snapshots/large')).equals(body)).toBe(true);
+    const range = { from: 16_777_200, length: 33_554_500 };
+    expect((await at().get('snapshots/large', range)).equals(body.subarray(range.from, range.from + range.length))).toBe(true);
+    await expect(at().putUnique('snapshots/large', piecesOf(Buffer.alloc(LARGE_BYTES), 1_000_000), LARGE_BYTES)).rejects.toThrow('exists');
+    await expect(at().putUnique('snapshots/long', piecesOf(body, 1_000_000), body.length - 1)).rejects.toThrow('were declared');
+    expect(await at().size('snapshots/long')).toBeNull();
   });
 
   it('I4 leaves nothing visible of a body that is shorter or longer than declared, or breaks off', async () => {

@@ -24,9 +24,9 @@ export interface ObjectStore {
   /** Writes a body of known length from a stream under a name that is never used twice (large snapshots); durable when it returns. */
   putUnique(key: string, body: AsyncIterable<Buffer>, bytes: number, signal?: AbortSignal): Promise<void>;
   /** Bytes [from, from+length) or, without a range, the whole object. Missing: `ObjectMissing`; short or cut: `ObjectDamaged`. */
-  get(key: string, range?: { readonly from: number; readonly length: number }, signal?: AbortSignal): Promise<Buffer>;
+  get(key: string, range?: ByteRange, signal?: AbortSignal): Promise<Buffer>;
   /** The same as a stream, with back-pressure: for large snapshots. */
-  stream(key: string, range?: { readonly from: number; readonly length: number }, signal?: AbortSignal): AsyncIterable<Buffer>;
+  stream(key: string, range?: ByteRange, signal?: AbortSignal): AsyncIterable<Buffer>;
   /** Size in bytes, null when missing. */
   size(key: string, signal?: AbortSignal): Promise<number | null>;
   /** Keys under a prefix in rising byte order, from after `after`. */
@@ -58,4 +58,20 @@ export class StoreUnavailable extends Error {
     super(`object store unavailable: ${why}`, options);
     this.name = 'StoreUnavailable';
   }
+}
+
+/**
+ * The store refuses: credentials, permission, the bucket. It ends when somebody changes a setting there or here, and tells nothing about any object, so everything
+ * that waits for a store that is away waits for this too.
+ */
+export class StoreRefused extends StoreUnavailable {
+  constructor(why: string) {
+    super(why);
+    this.name = 'StoreRefused';
+  }
+}
+
+export interface ByteRange {
+  readonly from: number;
+  readonly length: number;
 }

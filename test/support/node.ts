@@ -51,6 +51,8 @@ export class FirnNode {
   url = '';
   adminUrl = '';
   dataDir = '';
+  /** Bearer token of its admin listener. */
+  token: string | null = null;
   #http: Http | null = null;
   #admin: Http | null = null;
   #child: ChildProcess | null = null;
@@ -175,7 +177,7 @@ export class FirnNode {
 
   /** Sends an admin request that must succeed; returns its JSON. */
   async ask(method: string, path: string): Promise<unknown> {
-    const answer = await this.admin.send(method, path);
+    const answer = await this.admin.send(method, path, this.token === null ? {} : { headers: { authorization: `Bearer ${this.token}` } });
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
     return answer.body.length === 0 ? null : answer.json();
   }

@@ -5,6 +5,7 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import { listen, type Listener } from '../http/server.js';
 import { createAdminApp } from './app.js';
 import type { AdminBackend, StreamRow } from './types.js';
+import { WorkRoutes } from './work-routes.js';
 
 let listener: Listener;
 const lines: string[] = [];
@@ -31,7 +32,7 @@ const backend: AdminBackend = {
 
 async function start(over: Partial<AdminBackend> = {}, token: string | null = null): Promise<void> {
   const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
-  const app = createAdminApp({ backend: { ...backend, ...over }, token, logger });
+  const app = createAdminApp({ backend: { ...backend, ...over }, token, logger, work: new WorkRoutes(() => null) });
   listener = await listen({ host: '127.0.0.1', port: 0, handler: app.callback(), logger });
 }
 

@@ -13,6 +13,7 @@ import { onceOver } from '../live/over.js';
 import { access } from './access.js';
 import { AdminRefusal, renderFailures } from './refusal.js';
 import type { AdminBackend, Health } from './types.js';
+import type { WorkRoutes } from './work-routes.js';
 
 /** Rows of one page of the listing. */
 const PAGE_DEFAULT = 100;
@@ -28,15 +29,17 @@ export interface AdminAppOptions {
   /** null: none is asked for. */
   readonly token: string | null;
   readonly logger: Logger;
+  readonly work: WorkRoutes;
 }
 
-export function createAdminApp({ backend, token, logger }: AdminAppOptions): Koa {
+export function createAdminApp({ backend, token, logger, work }: AdminAppOptions): Koa {
   const koa = new Koa();
   koa.on('error', (error: Error) => logger.debug({ event: 'connection-error', err: error }, 'a connection broke'));
   const router = new Router();
   healthRoutes(router, backend);
   streamRoutes(router, backend);
-  workRoutes(router, backend);
+  operationRoutes(router, backend);
+  work.mount(router);
   koa.use(renderFailures(logger));
   koa.use(access(token));
   koa.use(router.routes());
@@ -86,19 +89,19 @@ function streamRoutes(router: Router, backend: AdminBackend): void {
   });
 }
 
-function workRoutes(router: Router, backend: AdminBackend): void {
-  router.post('/__firn/seal', (ctx) => work(ctx, (signal, query) => backend.seal(query.get('prefix') ?? '', signal)));
-  router.post('/__firn/compact', (ctx) => work(ctx, (signal) => backend.compact(signal)));
-  router.post('/__firn/collect', (ctx) => work(ctx, (signal) => backend.collect(signal)));
-  router.post('/__firn/checkpoint', (ctx) => work(ctx, (signal) => backend.checkpoint(signal)));
-  router.post('/__firn/verify', (ctx) => work(ctx, (signal, query) => backend.verify(flagOf(query.get('deep')), signal)));
+function operationRoutes(router: Router, backend: AdminBackend): void {
+  router.post('/__firn/seal', (ctx) => operate(ctx, (signal, query) => backend.seal(query.get('prefix') ?? '', signal)));
+  router.post('/__firn/compact', (ctx) => operate(ctx, (signal) => backend.compact(signal)));
+  router.post('/__firn/collect', (ctx) => operate(ctx, (signal) => backend.collect(signal)));
+  router.post('/__firn/checkpoint', (ctx) => operate(ctx, (signal) => backend.checkpoint(signal)));
+  router.post('/__firn/verify', (ctx) => operate(ctx, (signal, query) => backend.verify(flagOf(query.get('deep')), signal)));
   router.get('/__firn/jobs', async (ctx) => {
     ctx.body = await backend.jobs();
   });
 }
 
 /** Runs something and waits for it. Throws 504 at the time-out. */
-async function work(ctx: Context, run: (signal: AbortSignal, query: URLSearchParams) => Promise<object>): Promise<void> {
+async function operate(ctx: Context, run: (signal: AbortSignal, query: URLSearchParams) => Promise<object>): Promise<void> {
   const query = new URLSearchParams(ctx.querystring);
   const timeoutMs = numberOf(query.get('timeout_ms'), 'timeout_ms', TIMEOUT_DEFAULT_MS, TIMEOUT_MAX_MS);
   const left = new AbortController();

@@ -1,83 +1,93 @@
 /**
  * Starts checkpoints when they are due or asked for, and knows who waits for one.
  *
- * Owns: the ids of checkpoint jobs and their waiters. A lost run costs nothing: the next scan starts another (I5).
+ * Owns: the ids of checkpoint jobs, and the runs that nothing was heard of yet. Promises: a run that the queue lost is handed over again, under the same id, until its
+ * outcome is known or its session has ended (I5).
  */
 import type { JobRunner } from '../../../shared/queue/index.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
 import { checkpointJobId } from '../../worker/handlers/checkpoint.js';
-import type { Logger } from '../../../shared/observability/logger.js';
-import { JOB_SILENT_MS, PLAN_RETRY_MS } from './limits.js';
+import { JOB_REMIND_MS, JOB_SILENT_MS } from './limits.js';
 import type { PartitionCold } from './partition-cold.js';
-import { pause } from './timing.js';
+import { orStopped } from './timing.js';
 
 export interface CheckpointRunsOptions {
-  readonly runner: JobRunner;
+  readonly runner: () => JobRunner;
   readonly partitions: readonly PartitionCold[];
-  readonly logger: Logger;
   readonly now: () => number;
 }
 
-interface Waiter {
-  readonly resolve: (report: CheckpointReport) => void;
-  readonly reject: (error: Error) => void;
+class Run {
+  /** When it was handed over last. */
+  handedMs = -Infinity;
+  readonly outcome: Promise<CheckpointReport>;
+  settle!: (outcome: CheckpointReport | Error) => void;
+
+  constructor(readonly id: string, readonly partition: number, readonly session: number) {
+    this.outcome = new Promise((resolve, reject) => {
+      this.settle = (outcome) => (outcome instanceof Error ? reject(outcome) : resolve(outcome));
+    });
+    // A run that was due has nobody who waits for it.
+    this.outcome.catch(() => undefined);
+  }
 }
 
 export class CheckpointRuns {
   readonly #options: CheckpointRunsOptions;
-  readonly #waiting = new Map<string, Waiter>();
-  /** When the last run of a partition was handed over. */
-  readonly #handedMs: (number | null)[];
-  #runs = 0;
+  readonly #open = new Map<string, Run>();
+  /** After a failure the next run that is due waits, by partition. */
+  readonly #notBeforeMs: number[];
+  #count = 0;
 
   constructor(options: CheckpointRunsOptions) {
     this.#options = options;
-    this.#handedMs = options.partitions.map(() => null);
+    this.#notBeforeMs = options.partitions.map(() => -Infinity);
   }
 
-  /** Hands over what is due, one run a partition at a time. */
+  /** Begins what is due, one run a partition at a time, and hands over again what nothing was heard of. */
   async tick(): Promise<void> {
     const { partitions, runner, now } = this.#options;
-    for (const { partition, session, checkpoint } of partitions) {
-      const handed = this.#handedMs[partition] ?? null;
-      if (session.state !== 'active' || !checkpoint.due || (handed !== null && now() - handed < JOB_SILENT_MS)) continue;
-      this.#handedMs[partition] = now();
-      if (!(await runner.enqueue({ kind: 'checkpoint', id: this.#idOf(partition, session.session) }))) this.#handedMs[partition] = null;
+    for (const partition of partitions) {
+      const busy = [...this.#open.values()].some((run) => run.partition === partition.partition);
+      if (partition.session.state === 'active' && partition.checkpoint.due && !busy && now() >= (this.#notBeforeMs[partition.partition] ?? 0)) this.#begin(partition);
+    }
+    for (const run of this.#open.values()) {
+      if (partitions[run.partition]?.session.session !== run.session) this.settle(run.id, new Error(`session ${run.session} of partition ${run.partition} is over`));
+      else if (now() - run.handedMs >= JOB_REMIND_MS) {
+        run.handedMs = now();
+        if (!(await runner().enqueue({ kind: 'checkpoint', id: run.id }))) run.handedMs = -Infinity;
+      }
     }
   }
 
   settle(jobId: string, outcome: CheckpointReport | Error): void {
-    if (!(outcome instanceof Error)) this.#handedMs[outcome.partition] = null;
-    const waiter = this.#waiting.get(jobId);
-    this.#waiting.delete(jobId);
-    if (outcome instanceof Error) waiter?.reject(outcome);
-    else waiter?.resolve(outcome);
+    const run = this.#open.get(jobId);
+    if (run === undefined) return;
+    this.#open.delete(jobId);
+    if (outcome instanceof Error) this.#notBeforeMs[run.partition] = this.#options.now() + JOB_SILENT_MS;
+    run.settle(outcome);
   }
 
+  /** Runs one of every partition now. Rejects with what went wrong, or with the signal's reason. */
   async runAll(signal: AbortSignal): Promise<CheckpointReport[]> {
     const reports: CheckpointReport[] = [];
-    for (const partition of this.#options.partitions) reports.push(await this.#run(partition, signal));
+    for (const partition of this.#options.partitions) {
+      const { state, refusal } = partition.session;
+      if (state !== 'active') throw refusal ?? new Error(`partition ${partition.partition} has no claimed session`);
+      const run = this.#begin(partition);
+      try {
+        await this.tick();
+        reports.push(await orStopped(run.outcome, signal));
+      } finally {
+        this.#open.delete(run.id);
+      }
+    }
     return reports;
   }
 
-  async #run({ partition, session }: PartitionCold, signal: AbortSignal): Promise<CheckpointReport> {
-    if (session.state !== 'active') throw session.refusal ?? new Error(`partition ${partition} has no claimed session`);
-    const id = this.#idOf(partition, session.session);
-    const done = new Promise<CheckpointReport>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
-    done.catch(() => undefined);
-    const onAbort = (): void => this.settle(id, signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      while (!(await this.#options.runner.enqueue({ kind: 'checkpoint', id }))) await pause(PLAN_RETRY_MS, signal);
-      signal.throwIfAborted();
-      return await done;
-    } finally {
-      this.#waiting.delete(id);
-      signal.removeEventListener('abort', onAbort);
-    }
-  }
-
-  #idOf(partition: number, session: number): string {
-    return checkpointJobId(partition, session, ++this.#runs);
+  #begin({ partition, session }: PartitionCold): Run {
+    const run = new Run(checkpointJobId(partition, session.session, ++this.#count), partition, session.session);
+    this.#open.set(run.id, run);
+    return run;
   }
 }

@@ -25,7 +25,7 @@ import { StagingFiles } from '../log/staging-files.js';
 import type { AppendOutcome } from '../log/types.js';
 import { readIdentity, rowsOfStore } from './directory.js';
 import { noSteps, type StepName, type Steps } from './steps.js';
-import { openColdTier, type ObjectColdTier } from './tier.js';
+import { openColdTier, type ColdTierOptions, type ObjectColdTier } from './tier.js';
 
 export interface RigConfig {
   readonly partitions?: number;
@@ -184,7 +184,7 @@ export class Rig {
   }
 
   /** `steps`: called at each step; throwing kills the node there. `down`: the object store is away from the start. */
-  static async open(dir: string, config: RigConfig = {}, options: { readonly steps?: Steps; readonly down?: boolean; readonly objectsDir?: string; readonly now?: () => number; readonly freeBytes?: () => number } = {}): Promise<Rig> {
+  static async open(dir: string, config: RigConfig = {}, options: { readonly steps?: Steps; readonly down?: boolean; readonly objectsDir?: string; readonly now?: () => number; readonly freeBytes?: () => number; readonly runner?: ColdTierOptions['runner'] } = {}): Promise<Rig> {
     const logger = createLogger(process.env['FIRN_TEST_LOG'] === undefined ? 'silent' : 'debug');
     const metrics = createMetrics();
     const now = options.now ?? Date.now;
@@ -212,7 +212,7 @@ export class Rig {
       await core.start();
       const staging = await StagingFiles.open(join(dir, 'staging'));
       const pressure = new Pressure({ dir, diskFreeMin: 0, unsealedBytesMax: Infinity, unsealedBytes: () => 0, logger });
-      const cold = await openColdTier({ config: full, core, objects, staging, freeBytes: options.freeBytes ?? ((): number => Infinity), logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), steps });
+      const cold = await openColdTier({ config: full, core, objects, staging, freeBytes: options.freeBytes ?? ((): number => Infinity), logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), steps, runner: options.runner });
       const log = new Log({ core, hot: createHotReader(hot), cold, fences: await BucketFences.load(hot), pressure, staging, snapshotBytesMax: 1 << 30, logged: true, logger, metrics, now }, partitions);
       core.connect({ onPartitionChanged: (partition) => cold.noteChange(partition), onAppended: () => undefined });
       await log.start();

@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
+import { createLogger } from '../../../shared/observability/logger.js';
+import { EmbeddedRunner, type JobHandler } from '../../../shared/queue/index.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { dataRow, dirtyRow } from '../hot/keys/index.js';
 import { type Rig, until, useRig } from './cold-rig.contract.js';
-import { JOB_SILENT_MS } from './limits.js';
+import { JOB_REMIND_MS, JOB_SILENT_MS } from './limits.js';
 
 const place = useRig();
 const { start } = place;
@@ -121,5 +123,59 @@ describe('a job that is heard of', () => {
     await node.snapshot('demo/a', 5, Buffer.alloc(1_500_000, 3));
     await until(async () => (await node.head('demo/a')).snapshot?.cold !== null);
     expect(node.objects.puts.filter((key) => key.includes('/snapshots/')).map((key) => key.slice(-10))).toEqual(['0001-00000']);
+  });
+});
+
+describe('a job that is not heard of', () => {
+  /** A node whose first seal job is taken by somebody else: `first` gets it, later ones run. */
+  async function withFirst(first: (id: string, handler: JobHandler, signal: AbortSignal) => Promise<void>, options: { readonly now?: () => number } = {}): Promise<{ node: Rig; ids: string[] }> {
+    const ids: string[] = [];
+    const node = await start({}, { ...options, runner: (handlers) => new EmbeddedRunner({ logger: createLogger('silent'), now: Date.now, handlers: { ...handlers, seal: (id, signal) => {
+      ids.push(id);
+      return ids.length === 1 ? first(id, handlers.seal, signal) : handlers.seal(id, signal);
+    } } }) });
+    await node.create('demo/a');
+    await node.append('demo/a', 'hello');
+    return { node, ids };
+  }
+
+  it('is handed over again when its queue lost it, under the same name (I5)', async () => {
+    let skewMs = 0;
+    const { node, ids } = await withFirst(async () => {
+      skewMs += JOB_REMIND_MS + 1;
+    }, { now: () => Date.now() + skewMs });
+    await node.seal();
+    expect(ids).toHaveLength(2);
+    expect(ids[1]).toBe(ids[0]);
+    expect((await node.head('demo/a')).sealed).toBe(5);
+  });
+
+  it('counts as lost when it was taken up and is silent for long: another try follows, and the late one finds its plan gone (I6)', async () => {
+    let skewMs = 0;
+    let late: Promise<void> | null = null;
+    let wake = (): void => undefined;
+    const asleep = new Promise<void>((resolve) => { wake = resolve; });
+    const { node, ids } = await withFirst((id, handler, signal) => {
+      const take = node.cold.port.plan.bind(node.cold.port);
+      node.cold.port.plan = async (job) => {
+        const head = await take(job);
+        if (job === id) {
+          skewMs += JOB_SILENT_MS + 1;
+          await asleep;
+        }
+        return head;
+      };
+      late = handler(id, signal);
+      return late;
+    }, { now: () => Date.now() + skewMs });
+    await node.seal();
+    expect(ids).toHaveLength(2);
+    expect(ids[1]).toBe(ids[0]!.replace(/-1$/, '-2'));
+    const puts = node.objects.puts.length;
+    wake();
+    await late;
+    // The late one may have begun with an upload of its own; it changes nothing.
+    expect(node.objects.puts.slice(puts).every((key) => key.includes('/segments/'))).toBe(true);
+    expect((await node.read('demo/a')).toString()).toBe('hello');
   });
 });

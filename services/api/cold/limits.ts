@@ -2,9 +2,12 @@
  * Limits of the cold tier, each with its unit and its relation to the others (I11).
  */
 import { BLOCK_PAYLOAD_MAX } from '../../../shared/storage/block.js';
+import { ALIVE_MS } from '../../worker/handlers/run-try.js';
 
 /** How often a node looks for a newer session of a partition, ms (design section 7). */
 export const SESSION_CHECK_MS = 5_000;
+/** A node that starts waits so long for the first answer of its object store, ms, before it counts as away: the store's own deadline is longer. */
+export const START_WAIT_MS = 5_000;
 /** Wait before the object store is asked again after it did not answer, ms: first and longest. */
 export const STORE_RETRY_MS = 250;
 export const STORE_RETRY_MAX_MS = 10_000;
@@ -35,8 +38,10 @@ export const PARK_MAX_MS = 300_000;
 /** Wait before a failed plan is tried again, ms: first and longest (R030: it never ends). */
 export const PLAN_RETRY_MS = 500;
 export const PLAN_RETRY_MAX_MS = 30_000;
-/** A try that was not heard of for this long counts as lost, ms. */
-export const JOB_SILENT_MS = 120_000;
+/** A try that was taken up and not heard of for this long counts as lost, ms. */
+export const JOB_SILENT_MS = 60_000;
+/** A job that nobody took up is handed over again after so long, ms: the queue may have lost it. */
+export const JOB_REMIND_MS = 5_000;
 /** Tries of one offload before the next large snapshot gets its turn. */
 export const OFFLOAD_TRIES_MAX = 5;
 /** How often the scan for due work runs, ms, whatever the hints say (I5). */
@@ -63,4 +68,5 @@ export const CHECKPOINT_LOG_BYTES = 67_108_864;
 export const DISK_FREE_FACTOR = 2;
 
 if (COALESCE_BYTES_MAX < BLOCK_PAYLOAD_MAX) throw new Error('one GET must be able to fetch a whole frame');
+if (ALIVE_MS * 3 > JOB_SILENT_MS) throw new Error('a try that works has to be heard of before it counts as lost');
 if (PLAN_STREAMS_MAX > PLAN_RANGES_MAX) throw new Error('a plan holds at least one range a stream');

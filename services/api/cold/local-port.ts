@@ -7,9 +7,12 @@ import { BadBytes } from '../../../shared/storage/codec.js';
 import { crc32c } from '../../../shared/storage/crc.js';
 import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
-import type { ObjectInfo, SnapshotObjectRef } from '../../../shared/storage/records/types.js';
+import { newestCheckpoint } from '../../../shared/storage/history/checkpoints.js';
+import { comparePositions } from '../../../shared/storage/history/log-reader.js';
+import type { ObjectId, ObjectInfo, SnapshotObjectRef } from '../../../shared/storage/records/types.js';
+import type { Offset } from '../../../shared/protocol/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
-import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem } from '../../worker/node-port.js';
+import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type SnapshotSource } from '../../worker/node-port.js';
 import { bodyRow } from '../hot/keys/index.js';
 import { HotGap, type LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
@@ -32,7 +35,7 @@ export interface LocalPortOptions {
   readonly now: () => number;
   readonly steps: Steps;
   /** The body of a large snapshot in staging. */
-  readonly readStaged: (file: string, bytes: number, signal: AbortSignal) => AsyncIterable<Buffer>;
+  readonly readStaged: (file: string, from: number, bytes: number, signal: AbortSignal) => AsyncIterable<Buffer>;
   /** A checkpoint run ended. */
   readonly onCheckpoint: (jobId: string, outcome: CheckpointReport | Error) => void;
 }
@@ -48,22 +51,26 @@ export class LocalPort implements NodePort {
 
   plan(jobId: string): Promise<PlanHead | null> {
     try {
-      const plan = this.#partition(jobId).board.of(jobId);
-      const { partition, session, attempt, work } = plan;
-      return Promise.resolve({ kind: work.kind, partition, session, plan: plan.plan, attempt, streams: work.kind === 'seal' ? work.contents.streams.length : 1 });
+      const { plan, run } = this.#partition(jobId).board.take(jobId);
+      const { partition, session, work } = plan;
+      return Promise.resolve({ kind: work.kind, partition, session, plan: plan.plan, attempt: run, streams: work.kind === 'seal' ? work.contents.streams.length : 1 });
     } catch (error) {
       return error instanceof PlanGone ? Promise.resolve(null) : Promise.reject(error as Error);
     }
   }
 
-  async *planItems(jobId: string, from: number, signal: AbortSignal): AsyncGenerator<PlanItem> {
+  alive(jobId: string): Promise<boolean> {
+    return Promise.resolve(this.#options.partitions.some(({ board }) => board.noteAlive(jobId)));
+  }
+
+  async *planItems(jobId: string, from: PlanPosition, signal: AbortSignal): AsyncGenerator<PlanItem> {
     const { contents } = this.#seal(jobId);
-    for (let n = from; n < contents.streams.length; n++) {
+    for (let n = from.stream; n < contents.streams.length; n++) {
       const { plan } = this.#seal(jobId);
       if (plan.dropped.has(n)) continue;
       const stream = contents.streams[n] as PlannedStream;
       try {
-        for await (const item of this.#items(stream, n)) {
+        for await (const item of this.#items(stream, n, n === from.stream ? from.offset : stream.from)) {
           signal.throwIfAborted();
           // Asked again at each piece: a try that was given up ends here, and one under way counts as alive however long its stream is.
           this.#seal(jobId);
@@ -78,9 +85,10 @@ export class LocalPort implements NodePort {
     }
   }
 
-  async *#items(stream: PlannedStream, n: number): AsyncGenerator<PlanItem> {
+  async *#items(stream: PlannedStream, n: number, after: Offset): AsyncGenerator<PlanItem> {
     const { core } = this.#options;
-    const { key, slot, incarnation, from, to, state } = stream;
+    const { key, slot, incarnation, to, state } = stream;
+    const from = Math.max(stream.from, after) as Offset;
     for await (const block of rangeBlocks(core.store, { slot, incarnation, from, to })) yield { kind: 'block', stream: n, key, incarnation, block };
     if (!stream.packSnapshot || state.snapshot === null) return;
     const chunks: Buffer[] = [];
@@ -98,6 +106,7 @@ export class LocalPort implements NodePort {
   async commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void> {
     const partition = this.#partition(jobId);
     const { plan, contents } = this.#seal(jobId);
+    for (const { id } of objects) assertOwn(plan, id, 'segment');
     await this.#committing(partition, plan, async () => {
       const { core, steps, metrics, now } = this.#options;
       await steps('seal:uploaded');
@@ -120,7 +129,8 @@ export class LocalPort implements NodePort {
     });
   }
 
-  async snapshot(jobId: string, signal: AbortSignal): Promise<{ readonly bytes: number; readonly crc: number; readonly body: AsyncIterable<Buffer> }> {
+  /** `from`: bytes of the body that the caller has already. */
+  async snapshot(jobId: string, signal: AbortSignal, from = 0): Promise<SnapshotSource> {
     const partition = this.#partition(jobId);
     const plan = partition.board.of(jobId);
     if (plan.work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
@@ -129,12 +139,13 @@ export class LocalPort implements NodePort {
       partition.board.finish(plan, { kind: 'done', segments: 0, bytes: 0, streams: 0, dropped: 0, restless: 0 });
       throw new PlanGone(jobId);
     }
-    return { bytes: item.snapshot.bytes, crc: item.snapshot.crc, body: this.#staged(jobId, item, signal) };
+    return { bytes: item.snapshot.bytes, crc: item.snapshot.crc, body: this.#staged(jobId, item, from, signal) };
   }
 
   /** Each piece says that the try is alive, and ends one that was given up. */
-  async *#staged(jobId: string, item: OffloadItem, signal: AbortSignal): AsyncGenerator<Buffer> {
-    for await (const piece of this.#options.readStaged(item.file, item.snapshot.bytes, signal)) {
+  async *#staged(jobId: string, item: OffloadItem, from: number, signal: AbortSignal): AsyncGenerator<Buffer> {
+    if (from >= item.snapshot.bytes) return;
+    for await (const piece of this.#options.readStaged(item.file, from, item.snapshot.bytes - from, signal)) {
       this.#partition(jobId).board.of(jobId);
       yield piece;
     }
@@ -151,6 +162,7 @@ export class LocalPort implements NodePort {
     const plan = partition.board.of(jobId);
     const { work } = plan;
     if (work.kind !== 'offload') throw new Error(`job ${jobId} is no offload`);
+    assertOwn(plan, ref.object, 'snapshot');
     const { item } = work;
     await this.#committing(partition, plan, async () => {
       const { steps, metrics } = this.#options;
@@ -208,11 +220,16 @@ export class LocalPort implements NodePort {
     return Promise.resolve(this.#at(partition).applier.position);
   }
 
-  checkpointed(jobId: string, report: CheckpointReport): Promise<void> {
-    this.#at(report.partition).checkpoint.reset();
-    this.#options.metrics.objectWritten('checkpoint', report.bytes);
+  /** A checkpoint counts once its manifest is there: it is what a restore would look for. */
+  async checkpointed(jobId: string, report: CheckpointReport): Promise<void> {
+    const { checkpoint } = this.#at(report.partition);
+    if (report.session > 0) {
+      const newest = await newestCheckpoint(this.objects, report.partition);
+      if (newest === null || comparePositions(newest, report) < 0) throw new Error(`there is no checkpoint of partition ${report.partition} at ${report.session}/${report.seq}`);
+    }
+    checkpoint.reset();
+    if (report.bytes > 0) this.#options.metrics.objectWritten('checkpoint', report.bytes);
     this.#options.onCheckpoint(jobId, report);
-    return Promise.resolve();
   }
 
   #seal(jobId: string): { readonly plan: OpenPlan; readonly contents: PlanContents } {
@@ -234,4 +251,10 @@ export class LocalPort implements NodePort {
     if (found === undefined) throw new Error(`no partition ${partition}`);
     return found;
   }
+}
+
+/** A run may bring back what it wrote under the names of its own plan and nothing else: what lies under others may be collected. */
+function assertOwn(plan: OpenPlan, id: ObjectId, kind: ObjectId['kind']): void {
+  const own = id.kind === kind && id.partition === plan.partition && id.session === plan.session && id.plan === plan.plan && id.attempt >= 1 && id.attempt <= plan.runs;
+  if (!own) throw new Error(`${objectKey(id)} is no object of plan ${plan.jobId}`);
 }

@@ -74,6 +74,7 @@ function noColdStore(): FirnError {
 
 class NoCold implements ColdTier {
   readonly hotBytes = null;
+  readonly work = null;
 
   constructor(private readonly issuers: readonly TokenIssuer[], private readonly space: SpaceKeeper, private readonly now: () => number) {}
 

@@ -11,7 +11,7 @@ import { ATTEMPT_MAX, planName } from '../../../shared/storage/records/object-id
 import type { Logger } from '../../../shared/observability/logger.js';
 import { PlanGone } from '../../worker/node-port.js';
 import type { ColdMetrics } from './cold-metrics.js';
-import { JOB_SILENT_MS, OFFLOAD_TRIES_MAX, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
+import { JOB_REMIND_MS, JOB_SILENT_MS, OFFLOAD_TRIES_MAX, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
 import type { PlanContents } from './plan.js';
 import { Backoff } from './timing.js';
 import type { OffloadItem } from './offload-plan.js';
@@ -27,12 +27,16 @@ export type PlanWork =
 
 export class OpenPlan {
   attempt = 1;
+  /** Times that a try was taken up: a job that is delivered twice runs twice, and each run names its objects by this. */
+  runs = 0;
   /** Streams (by their number) that the node gave up on: damaged, moved on or gone. */
   readonly dropped = new Set<number>();
   committing = false;
   lastError: string | null = null;
   /** When the next try is handed over; null while one is out. */
   nextTryMs: number | null = 0;
+  /** A handler took this try up. */
+  taken = false;
   seenMs: number;
   readonly backoff = new Backoff(PLAN_RETRY_MS, PLAN_RETRY_MAX_MS);
   readonly settled: Promise<PlanOutcome>;
@@ -89,21 +93,34 @@ export class PlanBoard {
     return plan;
   }
 
-  /** Hands tries over that are due, and takes a silent one for lost. */
+  /** Hands tries over that are due, again and again until somebody takes them up, and takes one for lost that was taken up and went silent. */
   async tick(): Promise<void> {
     const { now, runner, logger, metrics } = this.#options;
     for (const plan of this.#open) {
       if (plan.committing) continue;
-      if (plan.nextTryMs === null && now() - plan.seenMs > JOB_SILENT_MS) {
+      if (plan.nextTryMs === null && plan.taken && now() - plan.seenMs > JOB_SILENT_MS) {
         logger.warn({ event: 'job-silent', job: plan.jobId }, 'a job was not heard of for long: trying again');
         metrics.jobFailed();
         this.#again(plan, 'no sign of life', 0);
       }
+      // A queue may have lost what nobody took up yet; one that has it still leaves it as it is (I5).
+      if (plan.nextTryMs === null && !plan.taken && now() - plan.seenMs > JOB_REMIND_MS) plan.nextTryMs = now();
       if (plan.nextTryMs === null || plan.nextTryMs > now()) continue;
       plan.seenMs = now();
       plan.nextTryMs = null;
       if (!(await runner().enqueue({ kind: plan.work.kind, id: plan.jobId }))) plan.nextTryMs = now() + PLAN_RETRY_MS;
     }
+  }
+
+  /** A handler takes this try up: the plan, and the number that names the objects of this run. Throws `PlanGone`. */
+  take(jobId: string): { readonly plan: OpenPlan; readonly run: number } {
+    const plan = this.of(jobId);
+    if (plan.runs >= ATTEMPT_MAX) {
+      this.finish(plan, { kind: 'given-up', bytes: 0, why: `it was taken up ${ATTEMPT_MAX} times` });
+      throw new PlanGone(jobId);
+    }
+    plan.taken = true;
+    return { plan, run: ++plan.runs };
   }
 
   /** The plan of this very try. Throws `PlanGone`. */
@@ -114,6 +131,16 @@ export class PlanBoard {
       return plan;
     }
     throw new PlanGone(jobId);
+  }
+
+  /** A handler says that it works on a try. false: nobody wants its result; one that is being committed is wanted. */
+  noteAlive(jobId: string): boolean {
+    for (const plan of this.#open) {
+      if (plan.jobId !== jobId) continue;
+      plan.seenMs = this.#options.now();
+      return true;
+    }
+    return false;
   }
 
   /** Whether this very plan may still be committed: numbers begin anew in each session, so a number says nothing. */
@@ -146,6 +173,7 @@ export class PlanBoard {
       return;
     }
     plan.attempt++;
+    plan.taken = false;
     plan.nextTryMs = this.#options.now() + waitMs;
     // The regular tick would find it too, only later.
     setTimeout(() => void this.tick().catch(() => undefined), waitMs).unref();

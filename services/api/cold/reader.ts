@@ -19,7 +19,7 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import { refRow } from '../hot/keys/index.js';
 import type { DurableStore } from '../hot/durable.js';
 import { HotGap } from '../log/core.js';
-import { JoinedSignal } from '../../../shared/time/joined-signal.js';
+import { DeadlinePassed, JoinedSignal } from '../../../shared/time/joined-signal.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import type { FrameCache, FrameOf } from './frame-cache.js';
 import { COALESCE_BYTES_MAX, COALESCE_RAW_BYTES_MAX, READ_AHEAD_GROUPS, REF_PAGE } from './limits.js';
@@ -160,7 +160,7 @@ export class ColdReader {
     if (error instanceof ObjectMissing || error instanceof ObjectDamaged || error instanceof BadBytes) {
       metrics.damage('object');
       logger.error({ err: error, event: 'damage', tier: 'cold', what }, 'cold bytes are missing or damaged');
-    } else if (error instanceof StoreUnavailable || isTimeout(error)) {
+    } else if (error instanceof StoreUnavailable || error instanceof DeadlinePassed) {
       metrics.storeError();
       logger.warn({ err: error, event: 'cold-read-failed', what }, 'the object store did not answer a read');
     } else {
@@ -168,10 +168,6 @@ export class ColdReader {
     }
     return new FirnError('COLD_STORE_FAILED', { cause: error });
   }
-}
-
-function isTimeout(error: unknown): boolean {
-  return error instanceof Error && error.name === 'TimeoutError';
 }
 
 /** The payload that a reference means, checked. Throws `BadBytes`. */

@@ -8,10 +8,11 @@ import type { Config } from '../../../shared/config/index.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import { EmbeddedRunner, type JobHandlers, type JobRunner } from '../../../shared/queue/index.js';
+import { STORE_KEY } from '../../../shared/storage/keys.js';
 import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
 import type { ColdRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
-import { withSignal } from '../../../shared/time/joined-signal.js';
+import { DeadlinePassed, withSignal } from '../../../shared/time/joined-signal.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
@@ -24,7 +25,7 @@ import { coldMetrics, type ColdMetrics } from './cold-metrics.js';
 import { rowsOfCore } from './core-rows.js';
 import { readIdentity, type Identity } from './directory.js';
 import { FrameCache } from './frame-cache.js';
-import { DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
+import { DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, START_WAIT_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
 import { LocalPort } from './local-port.js';
 import { PartitionCold } from './partition-cold.js';
 import { SessionFenced } from './partition-session.js';
@@ -34,7 +35,7 @@ import { StartRefused } from './start-refused.js';
 import { noSteps, type Steps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
 import { Backoff, pause, Stopped } from './timing.js';
-import type { ColdTier, SealReport } from './types.js';
+import type { ColdTier, SealReport, WorkSide } from './types.js';
 
 /** Partitions claimed at a time. */
 const CLAIM_TOGETHER = 16;
@@ -56,8 +57,8 @@ export interface ColdTierOptions {
   readonly now: () => number;
   /** 128 random bits in hex. */
   readonly nonce: () => string;
-  /** Makes the runner of this node's jobs over the handlers; in the process itself when left out. */
-  readonly runner?: (handlers: JobHandlers) => JobRunner;
+  /** Makes the runner of this node's jobs over the handlers, for the store whose id is known once there is one; in the process itself when left out. */
+  readonly runner?: (handlers: JobHandlers, storeId: Promise<string>) => JobRunner;
   readonly steps?: Steps;
   readonly frameCacheBytes?: number;
 }
@@ -86,6 +87,7 @@ export class ObjectColdTier implements ColdTier {
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #ageTimers: (NodeJS.Timeout | null)[];
   #identity: Identity | null = null;
+  #named: (storeId: string) => void = () => undefined;
   #away: string | null = null;
   #refused: string | null = null;
 
@@ -113,17 +115,18 @@ export class ObjectColdTier implements ColdTier {
       core, store, logger, now, steps,
       partitions: this.partitions,
       metrics: this.#metrics,
-      readStaged: (file, bytes, signal) => options.staging.read(file, 0, bytes, signal),
+      readStaged: (file, from, bytes, signal) => options.staging.read(file, from, bytes, signal),
       onCheckpoint: (jobId, outcome) => this.#checkpoints.settle(jobId, outcome),
     });
     const handlers = jobHandlers(this.port, now);
-    this.runner = options.runner?.(handlers) ?? new EmbeddedRunner({ handlers, logger, now });
-    this.#checkpoints = new CheckpointRuns({ runner: this.runner, partitions: this.partitions, logger, now });
+    this.runner = options.runner?.(handlers, new Promise((resolve) => (this.#named = resolve))) ?? new EmbeddedRunner({ handlers, logger, now });
+    this.#checkpoints = new CheckpointRuns({ runner: () => this.runner, partitions: this.partitions, now });
   }
 
   async start(identity: Identity | null): Promise<void> {
     if (identity !== null) await this.#load(identity);
     try {
+      await this.#answers();
       await this.#join(identity);
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
@@ -134,10 +137,21 @@ export class ObjectColdTier implements ColdTier {
     this.#every(SESSION_CHECK_MS, () => this.#checkSessions());
   }
 
+  /** Throws `StoreUnavailable` sooner than the store itself would: a start is not to wait for a store that is away. */
+  async #answers(): Promise<void> {
+    const { objects } = this.#options;
+    try {
+      await withSignal([], START_WAIT_MS, (until) => objects.size(STORE_KEY, until));
+    } catch (error) {
+      throw error instanceof DeadlinePassed ? new StoreUnavailable(`${objects.describe} did not answer within ${START_WAIT_MS} ms`) : error;
+    }
+  }
+
   async #load(identity: Identity): Promise<void> {
     if (this.#identity !== null) return;
     for (const partition of this.partitions) await partition.load(identity.tokenKey);
     this.#identity = identity;
+    if (identity.storeId !== null) this.#named(identity.storeId);
   }
 
   /** Makes sure that store and directory belong together, claims every partition and applies what the log is ahead. */
@@ -217,6 +231,11 @@ export class ObjectColdTier implements ColdTier {
 
   readSnapshot(snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer> {
     return this.#reader.snapshot(snapshot, from, length, signal);
+  }
+
+  get work(): WorkSide | null {
+    const storeId = this.#identity?.storeId ?? null;
+    return storeId === null ? null : { storeId, port: this.port };
   }
 
   /** Published references of a stream from an offset on, in order: its cold ranges with their segments. */
@@ -301,7 +320,7 @@ export class ObjectColdTier implements ColdTier {
   }
 
   reasons(): readonly string[] {
-    const reasons: string[] = [];
+    const reasons: string[] = [...this.runner.reasons()];
     if (this.#refused !== null) reasons.push(this.#refused);
     if (this.#away !== null) reasons.push(`object store: ${this.#away}`);
     for (const { reason, parking, partition } of this.partitions) {

@@ -7,12 +7,19 @@ import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
 import type { HotOp } from '../hot/store.js';
+import type { LocalPort } from './local-port.js';
 import type { StreamSlot } from '../log/core.js';
 
 export interface SealReport {
   readonly segments: number;
   readonly bytes: number;
   readonly streams: number;
+}
+
+/** What workers elsewhere work for, and through. */
+export interface WorkSide {
+  readonly storeId: string;
+  readonly port: LocalPort;
 }
 
 export interface ColdTier {
@@ -42,6 +49,8 @@ export interface ColdTier {
   checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]>;
   /** Queued, running and failed jobs, open plans, streams that cannot be sealed now: for `GET /__firn/jobs`. */
   jobs(): Promise<object>;
+  /** null: there is no store to work for, or not yet. */
+  readonly work: WorkSide | null;
   /** Logical bytes held hot: unsealed ones, and sealed ones whose copy was not evicted yet. null: not counted without a cold tier. */
   readonly hotBytes: number | null;
   /** Reasons for `healthz` (degraded) such as an unreachable store. */

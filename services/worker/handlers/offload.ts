@@ -1,7 +1,7 @@
 /**
  * Job `offload`: moves one large snapshot from the node's staging to an object of its own (design section 6, R035, R041).
  *
- * Owns: nothing that lasts. The body is never in memory; the object's name is of this very try.
+ * Owns: nothing that lasts. The body is never in memory; the object's name is of this very run.
  */
 import type { JobHandler } from '../../../shared/queue/index.js';
 import { crc32c } from '../../../shared/storage/crc.js';
@@ -11,8 +11,8 @@ import type { NodePort } from '../node-port.js';
 import { runTry } from './run-try.js';
 
 export function offloadHandler(port: NodePort): JobHandler {
-  return (jobId, signal) =>
-    runTry(port, jobId, 'offload', async (head) => {
+  return (jobId, stop) =>
+    runTry(port, jobId, 'offload', stop, async (head, signal) => {
       const id: ObjectId = { kind: 'snapshot', partition: head.partition, session: head.session, plan: head.plan, attempt: head.attempt, part: 0 };
       const snapshot = await port.snapshot(jobId, signal);
       let crc = 0;

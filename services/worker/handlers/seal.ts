@@ -1,25 +1,25 @@
 /**
  * Job `seal`: streams the bytes of a plan from the node, packs them into data objects, uploads them (design section 6, step 2).
  *
- * Owns: nothing that lasts. Promises: each object is written once under a name of this very try; run twice, late or by two workers, the node takes the first
+ * Owns: nothing that lasts. Promises: each object is written once under a name of this very run; run twice, late or by two workers, the node takes the first
  * result and the rest are orphans (I6).
  */
 import type { JobHandler } from '../../../shared/queue/index.js';
 import { DataObjectWriter } from '../../../shared/storage/data-object.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import type { ObjectId, ObjectInfo } from '../../../shared/storage/records/types.js';
-import type { NodePort, PlanHead, PlanItem } from '../node-port.js';
+import { PLAN_START, type NodePort, type PlanHead, type PlanItem } from '../node-port.js';
 import { runTry } from './run-try.js';
 
 /** Raw bytes at which an object is closed: the number of PUTs follows bytes (design section 6: 8 to 64 MiB). */
 export const SEGMENT_RAW_BYTES = 33_554_432;
 
 export function sealHandler(port: NodePort): JobHandler {
-  return (jobId, signal) =>
-    runTry(port, jobId, 'seal', async (head) => {
+  return (jobId, stop) =>
+    runTry(port, jobId, 'seal', stop, async (head, signal) => {
       const objects: ObjectInfo[] = [];
       let writer = new DataObjectWriter();
-      for await (const item of port.planItems(jobId, 0, signal)) {
+      for await (const item of port.planItems(jobId, PLAN_START, signal)) {
         signal.throwIfAborted();
         if (writer.ranges > 0 && (writer.rawBytes >= SEGMENT_RAW_BYTES || !writer.fits(bytesOf(item)))) {
           objects.push(await upload(port, head, objects.length, writer, signal));
@@ -42,6 +42,6 @@ async function upload(port: NodePort, head: PlanHead, part: number, writer: Data
   const id: ObjectId = { kind: 'segment', partition: head.partition, session: head.session, plan: head.plan, attempt: head.attempt, part };
   const packed = await writer.finish();
   const outcome = await port.objects.putOnce(objectKey(id), packed.body, signal);
-  if (outcome === 'exists-theirs') throw new Error(`another run of this try wrote other bytes to ${objectKey(id)}`);
+  if (outcome === 'exists-theirs') throw new Error(`somebody else wrote other bytes to ${objectKey(id)}`);
   return { id, bytes: packed.bytes, crc: packed.crc };
 }

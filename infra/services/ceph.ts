@@ -1,0 +1,131 @@
+/**
+ * Ceph's object gateway (RGW) on loopback: a real S3 server where no container engine runs.
+ *
+ * Owns: a cluster of one monitor, one memory store and one gateway, in a folder and on ports of its own, so that several run side by side. Promises: it is up in a few seconds or
+ * `startCeph` throws; `stop` ends every process and removes the folder.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../lib/ports.js';
+import { ensurePrograms } from './debian.js';
+import { answers, run, ServerProcess } from './processes.js';
+import type { S3Server } from './s3-server.js';
+
+const PACKAGES = ['ceph-mon', 'ceph-osd', 'ceph-base', 'ceph-common', 'radosgw'];
+const PROGRAMS = ['ceph-mon', 'ceph-osd', 'monmaptool', 'ceph', 'radosgw', 'radosgw-admin'];
+const USER = { accessKey: 'test', secretKey: 'testtest' };
+const READY_MS_MAX = 60_000;
+/** A monitor that has just begun may let a store wait for ever: it is started anew. */
+const STORE_MS_MAX = 10_000;
+const STORE_TRIES = 3;
+/** Ports in which the store's own connections lie, behind that of the monitor. */
+const STORE_PORTS = 50;
+/** What the memory store may hold, bytes: memory is taken as it fills. */
+const STORE_BYTES = 4_294_967_296;
+
+interface Ports {
+  readonly gateway: number;
+  readonly monitor: number;
+}
+
+function configuration(dir: string, fsid: string, { gateway, monitor }: Ports): string {
+  return `
+[global]
+fsid = ${fsid}
+mon host = v1:127.0.0.1:${monitor}
+mon initial members = a
+auth cluster required = none
+auth service required = none
+auth client required = none
+ms bind ipv6 = false
+ms bind msgr2 = false
+ms bind port min = ${monitor + 1}
+ms bind port max = ${monitor + STORE_PORTS}
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
+paxos propose interval = 0.05
+paxos min wait = 0.01
+osd pool default size = 1
+osd pool default min size = 1
+osd pool default pg num = 1
+osd pool default pg autoscale mode = off
+osd heartbeat grace = 600
+osd crush chooseleaf type = 0
+mon allow pool size one = true
+mon data avail crit = 1
+mon data avail warn = 1
+mon max pg per osd = 1000
+run dir = ${dir}
+admin socket =
+pid file =
+log file = ${dir}/$name.log
+keyring = ${dir}/keyring
+[mon.a]
+mon data = ${dir}/mon
+mon addr = v1:127.0.0.1:${monitor}
+[osd.0]
+osd data = ${dir}/osd
+osd objectstore = memstore
+memstore device bytes = ${STORE_BYTES}
+[client.rgw]
+rgw frontends = beast endpoint=127.0.0.1:${gateway} tcp_nodelay=1
+rgw enable usage log = false
+`;
+}
+
+/** Starts a gateway. Throws when Ceph is not here and cannot be installed, or does not come up. */
+export async function startCeph(): Promise<S3Server> {
+  await ensurePrograms(PROGRAMS, PACKAGES);
+  const dir = mkdtempSync(join(tmpdir(), 'firn-ceph-'));
+  const processes: ServerProcess[] = [];
+  const stop = async (): Promise<void> => {
+    for (const one of processes.toReversed()) await one.stop(1_000);
+    rmSync(dir, { recursive: true, force: true });
+  };
+  try {
+    const ports = { gateway: await freePort(), monitor: await freePort() };
+    await bringUp(dir, ports, processes);
+    const version = /version (\S+)/.exec(await run('radosgw', ['--version']))?.[1] ?? 'of unknown version';
+    return { name: `Ceph RGW ${version}`, endpoint: `http://127.0.0.1:${ports.gateway}`, region: 'us-east-1', ...USER, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function bringUp(dir: string, ports: Ports, processes: ServerProcess[]): Promise<void> {
+  const fsid = randomUUID();
+  for (const folder of ['mon', 'osd']) mkdirSync(join(dir, folder));
+  writeFileSync(join(dir, 'ceph.conf'), configuration(dir, fsid, ports));
+  writeFileSync(join(dir, 'keyring'), '');
+  const env = { CEPH_CONF: join(dir, 'ceph.conf') };
+  const tool = (program: string, ...args: readonly string[]): Promise<string> => run(program, args, env, READY_MS_MAX);
+  const begin = (program: string, ...args: readonly string[]): ServerProcess => {
+    const one = new ServerProcess(program, ['-f', ...args], join(dir, `${program}.out`), env);
+    processes.push(one);
+    return one;
+  };
+  const map = join(dir, 'monmap');
+  await tool('monmaptool', '--create', '--clobber', '--fsid', fsid, '--addv', 'a', `[v1:127.0.0.1:${ports.monitor}]`, map);
+  await tool('ceph-mon', '--mkfs', '-i', 'a', '--monmap', map);
+  const monitor = begin('ceph-mon', '-i', 'a');
+  await monitor.until('the monitor has no quorum', READY_MS_MAX, async () => (await run('ceph', ['mon', 'stat'], env, 5_000)).includes('quorum'));
+  await tool('ceph', 'osd', 'create');
+  await tool('ceph-osd', '-i', '0', '--mkfs');
+  await tool('ceph', 'osd', 'crush', 'add', 'osd.0', '1.0', 'root=default', 'host=localhost');
+  for (let tries = 1; ; tries += 1) {
+    const store = begin('ceph-osd', '-i', '0');
+    try {
+      await store.until('the store does not join', STORE_MS_MAX, async () => (await tool('ceph', 'osd', 'stat')).includes('1 up'));
+      break;
+    } catch (error) {
+      if (tries === STORE_TRIES) throw error;
+      await store.stop(1_000);
+    }
+  }
+  const gateway = begin('radosgw', '-n', 'client.rgw', '--no-mon-config');
+  await gateway.until('the gateway does not answer', READY_MS_MAX, () => answers(`http://127.0.0.1:${ports.gateway}/`));
+  await tool('radosgw-admin', 'user', 'create', '--uid=test', '--display-name=test', `--access-key=${USER.accessKey}`, `--secret-key=${USER.secretKey}`);
+}

@@ -1,0 +1,37 @@
+/**
+ * An S3 server that tests and demonstrations may use: where it is and how to sign.
+ */
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+
+export interface S3Server {
+  /** Name and version, for people. */
+  readonly name: string;
+  readonly endpoint: string;
+  readonly region: string;
+  readonly accessKey: string;
+  readonly secretKey: string;
+  /** Ends it; what it held is gone. */
+  stop(): Promise<void>;
+}
+
+/** What a process needs in its environment to sign requests for the server. */
+export function credentialsOf({ accessKey, secretKey }: Pick<S3Server, 'accessKey' | 'secretKey'>): Readonly<Record<string, string>> {
+  return { AWS_ACCESS_KEY_ID: accessKey, AWS_SECRET_ACCESS_KEY: secretKey };
+}
+
+/** A client of one's own, for what the object store has no verb for. The caller destroys it. */
+export function clientOf({ endpoint, region, accessKey, secretKey }: Pick<S3Server, 'endpoint' | 'region' | 'accessKey' | 'secretKey'>): S3Client {
+  return new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId: accessKey, secretAccessKey: secretKey } });
+}
+
+/** Makes a bucket unless it is there. */
+export async function ensureBucket(server: Pick<S3Server, 'endpoint' | 'region' | 'accessKey' | 'secretKey'>, bucket: string): Promise<void> {
+  const client = clientOf(server);
+  try {
+    await client.send(new CreateBucketCommand({ Bucket: bucket }));
+  } catch (error) {
+    if (!(error instanceof Error) || !['BucketAlreadyOwnedByYou', 'BucketAlreadyExists'].includes(error.name)) throw error;
+  } finally {
+    client.destroy();
+  }
+}

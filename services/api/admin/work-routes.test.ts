@@ -1,0 +1,352 @@
+import { createHash, randomBytes, type Hash } from 'node:crypto';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createLogger } from '../../../shared/observability/index.js';
+import { EmbeddedRunner, type JobHandlers } from '../../../shared/queue/index.js';
+import { perKind } from '../../../shared/queue/types.js';
+import { jobHandlers } from '../../worker/handlers/index.js';
+import { HttpPort, type WorkRefused } from '../../worker/http-port.js';
+import { decodeBlock } from '../../../shared/storage/block.js';
+import { PLAN_START, PlanGone, type PlanItem } from '../../worker/node-port.js';
+import { until, useRig, type Rig } from '../cold/cold-rig.contract.js';
+import { listen, type Listener } from '../http/server.js';
+import { createAdminApp } from './app.js';
+import type { AdminBackend } from './types.js';
+import { WorkRoutes } from './work-routes.js';
+
+const logger = createLogger(process.env['FIRN_TEST_LOG'] === undefined ? 'silent' : 'debug');
+const place = useRig();
+const never = new AbortController().signal;
+
+/** A node whose jobs run over HTTP: `port` reaches it through `proxy`, which may cut what passes. */
+class Over {
+  readonly work: WorkRoutes;
+  refused: WorkRefused | null = null;
+  port!: HttpPort;
+  #listener!: Listener;
+  proxy!: CuttingProxy;
+  rig!: Rig;
+  handlers: JobHandlers = perKind(() => async () => undefined);
+
+  constructor() {
+    this.work = new WorkRoutes(() => this.rig.cold.work);
+  }
+
+  static async start(config: Parameters<typeof place.start>[0] = {}, options: Parameters<typeof place.start>[1] & { readonly workerToken?: string; readonly store?: string; readonly proxied?: boolean } = {}): Promise<Over> {
+    const over = new Over();
+    over.rig = await place.start(config, { ...options, runner: () => new EmbeddedRunner({ handlers: perKind((kind) => (id, signal) => over.handlers[kind](id, signal)), logger, now: Date.now }) });
+    // The routes of operators are not asked here.
+    const app = createAdminApp({ backend: {} as AdminBackend, token: 'right', logger, work: over.work });
+    over.#listener = await listen({ host: '127.0.0.1', port: 0, handler: app.callback(), logger, endLongAnswers: () => over.work.end() });
+    over.proxy = await CuttingProxy.to(over.#listener.port);
+    over.port = over.#client(options.workerToken ?? 'right', options.store ?? over.rig.cold.work!.storeId);
+    return over;
+  }
+
+  #client(token: string, store: string): HttpPort {
+    const made = new HttpPort({ url: `http://127.0.0.1:${this.proxy.port}`, token, objects: this.rig.objects, patienceMs: 2_000, onRefused: (error) => { this.refused = error; } }, store);
+    running.push(async () => {
+      await made.close();
+      await this.proxy.close();
+      await this.#listener.shutdown(200);
+    });
+    return made;
+  }
+
+  /** Handlers that work over HTTP. */
+  workOver(): void {
+    this.handlers = jobHandlers(this.port, Date.now);
+  }
+
+  /** Starts a seal and holds its job open for `work`; what the node itself then sees of it is the outcome of the seal. */
+  async holding<T>(work: (jobId: string) => Promise<T>): Promise<T> {
+    const result = new Promise<T>((resolve, reject) => {
+      this.handlers = { ...this.handlers, seal: (id) => work(id).then(resolve, reject) };
+    });
+    const given = new AbortController();
+    const sealing = this.rig.cold.sealNow('', given.signal).catch(() => undefined);
+    try {
+      return await result;
+    } finally {
+      given.abort(new Error('the test is over'));
+      await sealing;
+    }
+  }
+}
+
+const running: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of running.splice(0)) await end();
+});
+
+/** Passes bytes on, and may cut the answers. */
+class CuttingProxy {
+  /** Cuts each connection when so many more bytes of answers have passed; null: passes all. */
+  cutAfter: number | null = null;
+  cuts = 0;
+  passed = 0;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(readonly server: Server, readonly port: number) {}
+
+  static async to(target: number): Promise<CuttingProxy> {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const proxy = new CuttingProxy(server, (server.address() as AddressInfo).port);
+    server.on('connection', (near) => proxy.#pass(near, connect(target, '127.0.0.1')));
+    return proxy;
+  }
+
+  #pass(near: Socket, far: Socket): void {
+    for (const socket of [near, far]) {
+      this.#sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        this.#sockets.delete(socket);
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.pipe(far);
+    far.on('data', (piece: Buffer) => {
+      this.passed += piece.length;
+      if (this.cutAfter !== null && piece.length >= this.cutAfter) {
+        near.write(piece.subarray(0, this.cutAfter), () => near.resetAndDestroy());
+        this.cutAfter = null;
+        this.cuts++;
+        return;
+      }
+      if (this.cutAfter !== null) this.cutAfter -= piece.length;
+      if (!near.write(piece)) {
+        far.pause();
+        near.once('drain', () => far.resume());
+      }
+    });
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+}
+
+async function fill(rig: Rig, bytesEach: number): Promise<Map<string, Buffer>> {
+  const written = new Map<string, Buffer>();
+  for (const key of ['demo/a', 'demo/b', 'demo/c']) {
+    await rig.create(key);
+    const bytes = randomBytes(bytesEach);
+    for (let at = 0; at < bytes.length; at += 100_000) await rig.append(key, bytes.subarray(at, at + 100_000));
+    written.set(key, bytes);
+  }
+  await rig.snapshot('demo/b', bytesEach, Buffer.from('a small snapshot'));
+  return written;
+}
+
+async function all(items: AsyncIterable<PlanItem>): Promise<PlanItem[]> {
+  const found: PlanItem[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+describe('a job over HTTP', () => {
+  it('seals, offloads and checkpoints, and reads back the same bytes (I3)', async () => {
+    const over = await Over.start({ hotKeepMs: 0, partitions: 4 });
+    over.workOver();
+    const written = await fill(over.rig, 900_000);
+    const big = randomBytes(3_000_000);
+    await over.rig.snapshot('demo/c', 900_000, big);
+    await over.rig.seal();
+    for (const [key, bytes] of written) {
+      expect(await over.rig.head(key)).toMatchObject({ sealed: bytes.length, hotStart: bytes.length });
+      expect((await over.rig.read(key)).equals(bytes), key).toBe(true);
+    }
+    expect((await over.rig.readSnapshot('demo/c', 900_000)).equals(big)).toBe(true);
+    expect((await over.rig.head('demo/c')).snapshot?.cold?.at).toBe('object');
+    const reports = await over.rig.cold.checkpointNow(never);
+    expect(reports.reduce((sum, report) => sum + report.streams, 0)).toBe(3);
+    expect(over.proxy.passed).toBeGreaterThan(5_700_000);
+  });
+
+  it('gives the very items that handlers in the process get', async () => {
+    const over = await Over.start();
+    await fill(over.rig, 700_000);
+    await over.holding(async (job) => {
+      const head = await over.port.plan(job);
+      expect(head).toMatchObject({ kind: 'seal', streams: 3, attempt: 1 });
+      expect(await over.port.plan(job)).toMatchObject({ attempt: 2 });
+      const local = await all(over.rig.cold.port.planItems(job, PLAN_START, never));
+      expect(local.length).toBeGreaterThan(8);
+      const same = isDeepStrictEqual(await all(over.port.planItems(job, PLAN_START, never)), local.map(asSent));
+      expect(same).toBe(true);
+    });
+  });
+
+  it('goes on behind the last whole item when the connection is cut, wherever that is', async () => {
+    const over = await Over.start();
+    await fill(over.rig, 700_000);
+    await over.holding(async (job) => {
+      const local = await all(over.rig.cold.port.planItems(job, PLAN_START, never));
+      for (const cutAfter of [1, 200, 5_000, 262_500, 400_000, 700_000, 700_300, 1_500_000, 2_100_000]) {
+        over.proxy.cutAfter = cutAfter;
+        const before = over.proxy.passed;
+        const got = await all(over.port.planItems(job, PLAN_START, never));
+        // Blocks may be joined in another way behind a cut; the bytes are the same.
+        expect(got.map(({ stream }) => stream).filter((stream, at, from) => stream !== from[at - 1])).toEqual([0, 1, 2]);
+        expect(contents(got)).toEqual(contents(local));
+        // At most a few blocks of what was there came again.
+        expect(over.proxy.passed - before).toBeLessThan(2_100_000 + 1_700_000);
+      }
+      expect(over.proxy.cuts).toBe(9);
+    });
+  });
+
+  it('goes on with a snapshot at the byte where it was cut', async () => {
+    const over = await Over.start({ hotKeepMs: 0 });
+    over.workOver();
+    await over.rig.create('demo/a', { body: 'hello' });
+    const big = randomBytes(30_000_000);
+    const offload = over.handlers.offload;
+    over.handlers = { ...over.handlers, offload: (id, signal) => {
+      over.proxy.cutAfter = 20_000_000;
+      return offload(id, signal);
+    } };
+    await over.rig.snapshot('demo/a', 5, big);
+    await until(async () => (await over.rig.head('demo/a')).snapshot?.cold !== null, 20_000);
+    expect((await over.rig.readSnapshot('demo/a', 5)).equals(big)).toBe(true);
+    expect(over.proxy.cuts).toBe(1);
+    // From the beginning again these were 50 MB.
+    expect(over.proxy.passed).toBeLessThan(40_000_000);
+    expect(over.rig.objects.puts.filter((key) => key.includes('/snapshots/'))).toHaveLength(1);
+  });
+});
+
+/** Of a snapshot only what identifies it goes to a worker. */
+function asSent(item: PlanItem): PlanItem {
+  if (item.kind === 'block') return item;
+  const { offset, contentType, digest, bytes, crc, publishedAtMs } = item.record;
+  return { ...item, record: { offset, contentType, digest, bytes, crc, publishedAtMs } };
+}
+
+/** Digest of what came of each stream, joined. */
+function contents(items: readonly PlanItem[]): string[] {
+  const hashes: Hash[] = [];
+  for (const item of items) (hashes[item.stream] ??= createHash('sha256')).update(item.kind === 'block' ? decodeBlock(item.block).payload : item.body);
+  return hashes.map((hash) => hash.digest('hex'));
+}
+
+describe('who may work, and what they may bring back', () => {
+  it('lets in nobody without the token, and says so to the worker', async () => {
+    const over = await Over.start({}, { workerToken: 'wrong' });
+    await expect(over.port.plan('0000-000001-0000000001-1')).rejects.toThrow(/401/);
+    expect(over.refused?.message).not.toContain('wrong');
+  });
+
+  it('refuses the worker of another store, whatever it asks', async () => {
+    const over = await Over.start({}, { store: 'another' });
+    await expect(over.port.plan('0000-000001-0000000001-1')).rejects.toThrow(/409/);
+    await expect(over.port.failed('0000-000001-0000000001-1', 'x')).rejects.toThrow(/ANOTHER_STORE/);
+    expect(over.refused).not.toBeNull();
+  });
+
+  it('says of every plan that is over that it is gone', async () => {
+    const over = await Over.start();
+    const jobs = ['0000-000001-0000000001-1', '0009-000001-0000000001-1', 'nonsense', '..%2f..'];
+    for (const job of jobs) {
+      expect(await over.port.plan(job), job).toBeNull();
+      expect(await over.port.alive(job), job).toBe(false);
+      await expect(all(over.port.planItems(job, PLAN_START, never)), job).rejects.toThrow(PlanGone);
+      await expect(over.port.commitSeal(job, [], never), job).rejects.toThrow(PlanGone);
+      await expect(over.port.snapshot(job, never), job).rejects.toThrow(PlanGone);
+    }
+    await expect(over.port.logPosition(7)).rejects.toThrow();
+  });
+
+  it('takes no object under the name of another plan, no checkpoint that is not there, and no message of another shape (I6)', async () => {
+    const over = await Over.start();
+    await fill(over.rig, 50_000);
+    const own = { kind: 'segment', partition: 0, session: 1, plan: 1, attempt: 1, part: 0 } as const;
+    await over.holding(async (job) => {
+      await over.port.plan(job);
+      for (const other of [{ plan: 2 }, { session: 2 }, { partition: 3 }, { attempt: 2 }, { kind: 'merged' as const }]) {
+        await expect(over.port.commitSeal(job, [{ id: { ...own, ...other }, bytes: 1, crc: 1 }], never), JSON.stringify(other)).rejects.toThrow(/no object of plan/);
+      }
+      // Its own, but not there.
+      await expect(over.port.commitSeal(job, [{ id: own, bytes: 1, crc: 1 }], never)).rejects.toThrow(/missing/);
+      await expect(over.port.checkpointed('0000-000001-1', { partition: 0, session: 1, seq: 99, streams: 1, bytes: 1 })).rejects.toThrow(/no checkpoint/);
+      const root = `http://127.0.0.1:${over.proxy.port}/__firn/work/${over.rig.cold.work!.storeId}/plans/${job}`;
+      const send = async (what: string, body: string): Promise<number> => (await fetch(`${root}/${what}`, { method: 'POST', headers: { authorization: 'Bearer right' }, body })).status;
+      for (const body of ['', '{', '[]', '{"objects":[{"key":"store.json","bytes":1,"crc":1}]}', '{"objects":[],"more":1}', '{"objects":[{"key":"partitions/0000/segments/x","bytes":-1,"crc":1}]}']) expect([body, await send('seal', body)]).toEqual([body, 400]);
+      expect(await send('seal', 'x'.repeat(5_000_000))).toBe(413);
+      for (const query of ['stream=-1', 'stream=x', 'offset=1e3']) expect((await fetch(`${root}/items?${query}`, { headers: { authorization: 'Bearer right' } })).status).toBe(400);
+    });
+    expect((await over.rig.head('demo/a')).sealed).toBe(0);
+  });
+});
+
+describe('workers that stop taking, or leave', () => {
+  it('a stalled worker holds a bounded piece of the body, and nothing once it is gone', async () => {
+    const over = await Over.start();
+    await over.rig.create('demo/long');
+    for (let n = 0; n < 30; n++) await over.rig.append('demo/long', randomBytes(2_000_000));
+    await over.holding(async (job) => {
+      const stalled = Array.from({ length: 4 }, () => {
+        const socket = connect(over.proxy.port, '127.0.0.1');
+        socket.on('error', () => undefined);
+        socket.pause();
+        socket.write(`GET /__firn/work/${over.rig.cold.work!.storeId}/plans/${job}/items HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer right\r\n\r\n`);
+        return socket;
+      });
+      await until(() => over.work.bodies === 4);
+      // Until nothing moves any more: what has passed lies in buffers of the sockets, and the plan itself has 60 MB for each.
+      let passed = -1;
+      await until(async () => {
+        const before = passed;
+        passed = over.proxy.passed;
+        await new Promise((resolve) => setTimeout(resolve, 500));
+        return passed === before;
+      });
+      expect(passed).toBeLessThan(4 * 15_000_000);
+      for (const socket of stalled) socket.destroy();
+      await until(() => over.work.bodies === 0);
+    });
+  });
+
+  it('a commit goes on when its worker leaves in the middle', async () => {
+    let reached: () => void = () => undefined;
+    const arrived = new Promise<void>((resolve) => { reached = resolve; });
+    let open: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => { open = resolve; });
+    const over = await Over.start({}, { steps: async (name) => {
+      if (name !== 'seal:uploaded') return;
+      reached();
+      await gate;
+    } });
+    over.workOver();
+    await fill(over.rig, 50_000);
+    const sealing = over.rig.seal();
+    await arrived;
+    await over.port.close();
+    open();
+    await sealing;
+    expect((await over.rig.head('demo/a')).sealed).toBe(50_000);
+    expect(over.rig.objects.puts.filter((key) => key.includes('/segments/'))).toHaveLength(1);
+  });
+
+  it('the stop of a node does not wait for bodies under way', async () => {
+    const over = await Over.start();
+    await over.rig.create('demo/long');
+    for (let n = 0; n < 10; n++) await over.rig.append('demo/long', randomBytes(2_000_000));
+    await over.holding(async (job) => {
+      const items = over.port.planItems(job, PLAN_START, never)[Symbol.asyncIterator]();
+      await items.next();
+      expect(over.work.bodies).toBe(1);
+      over.work.end();
+      await until(() => over.work.bodies === 0);
+      // The node is gone for good: after its patience the worker gives up.
+      await expect((async () => {
+        while ((await items.next()).done !== true);
+      })()).rejects.toThrow(/503/);
+    });
+  }, 30_000);
+});

@@ -1,0 +1,203 @@
+/**
+ * The node's side of workers elsewhere: `/__firn/work/…` (design sections 3 and 9).
+ *
+ * Owns: routes, bodies and limits of what workers ask and bring back; what it means is the port's business, the same as for handlers in the node's own process. Promises:
+ * a worker of another store gets 409 and nothing else; bodies have back-pressure, and one that nobody takes or whose worker is gone frees what it holds; a commit goes on
+ * when its worker leaves, so that no finished upload is wasted.
+ */
+import { Readable } from 'node:stream';
+import type Router from '@koa/router';
+import type { Context } from 'koa';
+import type { z } from 'zod';
+import {
+  aliveAnswer, checkpointMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, WORK_ROOT, WORK_VERSION,
+} from '../../worker/messages.js';
+import { PlanGone, type PlanItem } from '../../worker/node-port.js';
+import { encodePlanStream } from '../../worker/plan-stream.js';
+import type { WorkSide } from '../cold/types.js';
+import { withSignal } from '../../../shared/time/joined-signal.js';
+import { AdminRefusal } from './refusal.js';
+
+/** Bytes of one body that wait in memory for its worker. */
+const BODY_BUFFER_BYTES = 1_048_576;
+/** Bodies under way at most: more workers wait for their turn. */
+const BODIES_MAX = 32;
+/** Longest time for a message to arrive, ms. */
+const MESSAGE_MS_MAX = 15_000;
+/** Longest time for a commit, ms. */
+const COMMIT_MS_MAX = 900_000;
+
+const RANGE = /^bytes=(\d{1,15})-$/;
+
+export class WorkRoutes {
+  readonly #side: () => WorkSide | null;
+  readonly #stop = new AbortController();
+  #bodies = 0;
+
+  /** `side`: null without a store, or before it is known. */
+  constructor(side: () => WorkSide | null) {
+    this.#side = side;
+  }
+
+  /** The node is closing: bodies under way are cut, their workers go on elsewhere or later. */
+  end(): void {
+    this.#stop.abort(new Error('the node is stopping'));
+  }
+
+  /** Bodies that are being sent now. */
+  get bodies(): number {
+    return this.#bodies;
+  }
+
+  mount(router: Router): void {
+    const at = `${WORK_ROOT}/:store`;
+    router.get(WORK_ROOT, (ctx) => {
+      ctx.body = { version: WORK_VERSION, storeId: this.#known().storeId };
+    });
+    router.get(`${at}/log/:partition`, async (ctx) => {
+      const partition = ctx.params['partition'] as string;
+      if (!/^\d{1,4}$/.test(partition)) throw invalid('partition');
+      ctx.body = await this.#own(ctx).logPosition(Number(partition));
+    });
+    const plan = `${at}/plans/:job`;
+    router.post(`${plan}/take`, (ctx) => gone(async () => {
+      const head = await this.#own(ctx).plan(jobOf(ctx));
+      if (head === null) throw new PlanGone(jobOf(ctx));
+      ctx.body = head;
+    }));
+    router.get(`${plan}/items`, (ctx) => gone(() => this.#items(ctx)));
+    router.get(`${plan}/snapshot`, (ctx) => gone(() => this.#snapshot(ctx)));
+    router.post(`${plan}/alive`, (ctx) => gone(async () => {
+      ctx.body = aliveAnswer.parse({ wanted: await this.#own(ctx).alive(jobOf(ctx)) });
+    }));
+    router.post(`${plan}/seal`, (ctx) => this.#take(ctx, sealMessage, ({ objects }, port, job, signal) => port.commitSeal(job, objects, signal)));
+    router.post(`${plan}/offload`, (ctx) => this.#take(ctx, offloadMessage, (ref, port, job, signal) => port.commitOffload(job, ref, signal)));
+    router.post(`${plan}/failed`, (ctx) => this.#take(ctx, failedMessage, ({ why }, port, job) => port.failed(job, why)));
+    router.post(`${plan}/checkpointed`, (ctx) => this.#take(ctx, checkpointMessage, (report, port, job) => port.checkpointed(job, report)));
+  }
+
+  #known(): WorkSide {
+    const side = this.#side();
+    if (side === null || this.#stop.signal.aborted) throw new AdminRefusal(503, 'NO_WORK', 'this node has no work to give: it has no cold tier, does not know its store yet, or is closing', { 'Retry-After': '1' });
+    return side;
+  }
+
+  /** The port, for workers of this very store. */
+  #own(ctx: Context): WorkSide['port'] {
+    const { storeId, port } = this.#known();
+    if (ctx.params['store'] !== storeId) throw new AdminRefusal(409, 'ANOTHER_STORE', `this node belongs to store ${storeId}, the worker to another one`);
+    return port;
+  }
+
+  /** Takes a message and does what it says; the answer means that it is done. */
+  #take<T>(ctx: Context, shape: z.ZodType<T>, work: (message: T, port: WorkSide['port'], job: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+    return gone(async () => {
+      const port = this.#own(ctx);
+      const message = shape.safeParse(await readJson(ctx));
+      if (!message.success) throw new AdminRefusal(400, 'INVALID_REQUEST', 'this is no message of a worker');
+      await withSignal([], COMMIT_MS_MAX, (signal) => work(message.data, port, jobOf(ctx), signal));
+      ctx.body = {};
+    });
+  }
+
+  async #items(ctx: Context): Promise<void> {
+    const from = parsePosition(new URLSearchParams(ctx.querystring));
+    if (from === null) throw invalid('position');
+    const port = this.#own(ctx);
+    await this.#send(ctx, PLAN_STREAM_TYPE, async (signal) => encodePlanStream(await begun(port.planItems(jobOf(ctx), from, signal))));
+  }
+
+  async #snapshot(ctx: Context): Promise<void> {
+    const range = RANGE.exec(ctx.get('range') || 'bytes=0-');
+    if (range === null) throw invalid('range');
+    const from = Number(range[1]);
+    const port = this.#own(ctx);
+    await this.#send(ctx, 'application/octet-stream', async (signal) => {
+      const { bytes, crc, body } = await port.snapshot(jobOf(ctx), signal, from);
+      if (from >= bytes) throw new AdminRefusal(416, 'RANGE_NOT_SATISFIABLE', `the body has ${bytes} bytes`);
+      ctx.status = 206;
+      ctx.set('Content-Range', `bytes ${from}-${bytes - 1}/${bytes}`);
+      ctx.set(CRC_HEADER, crc.toString(16).padStart(8, '0'));
+      ctx.length = bytes - from;
+      return body;
+    });
+  }
+
+  /** Answers with a body as fast as it is taken. It ends with its connection, and at the stop of the node. */
+  async #send(ctx: Context, type: string, open: (signal: AbortSignal) => Promise<AsyncIterable<Buffer>>): Promise<void> {
+    if (this.#bodies >= BODIES_MAX) throw new AdminRefusal(503, 'WORK_BACKPRESSURE', 'as many workers as this node serves at a time are reading', { 'Retry-After': '1' });
+    const left = new AbortController();
+    const onStop = (): void => left.abort(this.#stop.signal.reason);
+    this.#bodies++;
+    this.#stop.signal.addEventListener('abort', onStop, { once: true });
+    const over = (): void => {
+      this.#bodies--;
+      this.#stop.signal.removeEventListener('abort', onStop);
+      left.abort(new Error('the worker left'));
+    };
+    try {
+      const body = Readable.from(await open(left.signal), { objectMode: false, highWaterMark: BODY_BUFFER_BYTES });
+      left.signal.addEventListener('abort', () => body.destroy(left.signal.reason as Error), { once: true });
+      body.once('close', over);
+      // Whoever pipes it hears of errors; between here and there nobody does.
+      body.on('error', () => undefined);
+      ctx.type = type;
+      ctx.body = body;
+    } catch (error) {
+      over();
+      throw error;
+    }
+  }
+}
+
+function jobOf(ctx: Context): string {
+  return ctx.params['job'] as string;
+}
+
+function invalid(what: string): AdminRefusal {
+  return new AdminRefusal(400, 'INVALID_REQUEST', `the ${what} is not valid`);
+}
+
+/** What names a plan that is over is answered with 410. */
+async function gone(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof PlanGone) throw new AdminRefusal(410, 'PLAN_GONE', error.message);
+    throw error;
+  }
+}
+
+/** The same items, with the first one read: what is wrong from the start becomes a status. */
+async function begun(items: AsyncIterable<PlanItem>): Promise<AsyncIterable<PlanItem>> {
+  const source = items[Symbol.asyncIterator]();
+  const first = await source.next();
+  return (async function* () {
+    try {
+      for (let next = first; next.done !== true; next = await source.next()) yield next.value;
+    } finally {
+      await source.return?.();
+    }
+  })();
+}
+
+/** The JSON body of a request. */
+async function readJson(ctx: Context): Promise<unknown> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  const late = setTimeout(() => ctx.req.destroy(new Error('too slow')), MESSAGE_MS_MAX);
+  try {
+    for await (const piece of ctx.req) {
+      bytes += (piece as Buffer).length;
+      if (bytes > MESSAGE_BYTES_MAX) throw new AdminRefusal(413, 'REQUEST_TOO_LARGE', `a message has at most ${MESSAGE_BYTES_MAX} bytes`, { Connection: 'close' });
+      pieces.push(piece as Buffer);
+    }
+  } finally {
+    clearTimeout(late);
+  }
+  try {
+    return JSON.parse(Buffer.concat(pieces).toString('utf8'));
+  } catch {
+    throw new AdminRefusal(400, 'INVALID_REQUEST', 'this is no JSON');
+  }
+}

@@ -1,0 +1,273 @@
+/**
+ * The way of a worker to its node: the admin listener.
+ *
+ * Owns: the connections, and going on after one was lost. Promises: a body that was cut goes on behind its last whole item or byte, from the same plan; a node that is
+ * away for a while is waited for, within stated limits; back-pressure reaches the node; what the node says of a try that is over is `PlanGone`, as in its own process.
+ */
+import { Agent, request, type Dispatcher } from 'undici';
+import type { z } from 'zod';
+import { decodeBlockHead } from '../../shared/storage/block.js';
+import type { ObjectStore } from '../../shared/storage/object-store.js';
+import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
+import { aliveAnswer, checkpointMessage, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
+import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type SnapshotSource } from './node-port.js';
+import { decodePlanStream } from './plan-stream.js';
+import { Patience } from './patience.js';
+
+/** Longest wait for an answer to something small, ms. */
+const ANSWER_MS_MAX = 15_000;
+/** Longest wait for a sign of life to be taken, ms: the next one follows soon. */
+const ALIVE_ANSWER_MS_MAX = 5_000;
+/** Longest silence of the node while it has something to send, ms. */
+const SILENCE_MS_MAX = 60_000;
+/** Longest wait for a commit, ms: the node reads every object back first. */
+const COMMIT_MS_MAX = 900_000;
+/** Most connections to the node: each running job has one body and a few short calls. */
+const CONNECTIONS_MAX = 32;
+/** Most bytes of an answer that is not a body. */
+const ANSWER_BYTES_MAX = 65_536;
+
+export interface HttpPortOptions {
+  /** Origin of the admin listener. */
+  readonly url: string;
+  /** null: the listener asks for none. */
+  readonly token: string | null;
+  readonly objects: ObjectStore;
+  /** How long a node that is away is waited for, ms; a job gives up then, and the node starts another try. */
+  readonly patienceMs?: number;
+  /** The node does not let this worker in (wrong token), or works for another store by now: nothing will succeed any more. */
+  readonly onRefused?: (error: WorkRefused) => void;
+}
+
+/** The node does not let this worker work for it. */
+export class WorkRefused extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'WorkRefused';
+  }
+}
+
+/** The node answered with an error that stays. */
+class CallFailed extends Error {}
+
+/** Asked of the node before anything is known of it. Throws `WorkRefused`; anything else: it is away, or not ready. */
+export async function askNode(options: Pick<HttpPortOptions, 'url' | 'token'>, agent: Dispatcher): Promise<NodeInfo> {
+  return small(await send(options, agent, 'GET', '', {}), nodeInfo);
+}
+
+export class HttpPort implements NodePort {
+  readonly objects: ObjectStore;
+  readonly #options: HttpPortOptions;
+  readonly #root: string;
+  readonly #agent = newAgent();
+  #closed = false;
+
+  constructor(options: HttpPortOptions, storeId: string) {
+    this.#options = options;
+    this.#root = `/${encodeURIComponent(storeId)}`;
+    this.objects = options.objects;
+  }
+
+  async plan(jobId: string): Promise<PlanHead | null> {
+    try {
+      return await this.#patiently(undefined, async () => small(await this.#post(jobId, 'take', {}), planHead));
+    } catch (error) {
+      if (error instanceof PlanGone) return null;
+      throw error;
+    }
+  }
+
+  async alive(jobId: string): Promise<boolean> {
+    return (await small(await this.#post(jobId, 'alive', {}, { headersTimeout: ALIVE_ANSWER_MS_MAX }), aliveAnswer)).wanted;
+  }
+
+  async *planItems(jobId: string, from: PlanPosition, signal: AbortSignal): AsyncGenerator<PlanItem> {
+    const patience = this.#patience(signal);
+    for (let at = from; ; ) {
+      try {
+        const answer = await this.#send(jobId, 'GET', `items?${positionQuery(at)}`, { signal, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
+        for await (const item of decodePlanStream(answer.body)) {
+          yield item;
+          at = behind(item);
+          patience.progress();
+        }
+        return;
+      } catch (error) {
+        await patience.wait(error);
+      }
+    }
+  }
+
+  async snapshot(jobId: string, signal: AbortSignal): Promise<SnapshotSource> {
+    const open = async (from: number): Promise<Dispatcher.ResponseData> =>
+      this.#send(jobId, 'GET', 'snapshot', { signal, headers: { range: `bytes=${from}-` }, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
+    const answer = await this.#patiently(signal, () => open(0));
+    const bytes = Number(/^bytes \d+-\d+\/(\d+)$/.exec(headerOf(answer, 'content-range'))?.[1]);
+    const crc = Number.parseInt(headerOf(answer, CRC_HEADER), 16);
+    if (!Number.isSafeInteger(bytes) || !Number.isSafeInteger(crc)) throw new CallFailed('the node does not say what the snapshot is');
+    return { bytes, crc, body: this.#body(answer, bytes, open, signal) };
+  }
+
+  async *#body(first: Dispatcher.ResponseData, bytes: number, open: (from: number) => Promise<Dispatcher.ResponseData>, signal: AbortSignal): AsyncGenerator<Buffer> {
+    const patience = this.#patience(signal);
+    let answer: Dispatcher.ResponseData | null = first;
+    for (let at = 0; at < bytes; ) {
+      try {
+        answer ??= await open(at);
+        for await (const piece of answer.body as AsyncIterable<Buffer>) {
+          at += piece.length;
+          yield piece;
+          patience.progress();
+        }
+        if (at < bytes) throw new Error(`the body ended at ${at} of ${bytes}`);
+      } catch (error) {
+        answer = null;
+        await patience.wait(error);
+      }
+    }
+  }
+
+  commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void> {
+    return this.#tell(jobId, 'seal', writeSeal(objects), signal, COMMIT_MS_MAX);
+  }
+
+  commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void> {
+    return this.#tell(jobId, 'offload', writeOffload(ref), signal, COMMIT_MS_MAX);
+  }
+
+  failed(jobId: string, why: string): Promise<void> {
+    return this.#tell(jobId, 'failed', { why: why.slice(0, 1_000) });
+  }
+
+  logPosition(partition: number): Promise<{ readonly session: number; readonly seq: number }> {
+    return this.#patiently(undefined, async () => small(await this.#call('GET', `${this.#root}/log/${partition}`, {}), logPosition));
+  }
+
+  checkpointed(jobId: string, report: CheckpointReport): Promise<void> {
+    return this.#tell(jobId, 'checkpointed', checkpointMessage.parse(report));
+  }
+
+  /** Ends every connection: what is under way fails. */
+  close(): Promise<void> {
+    this.#closed = true;
+    return this.#agent.destroy();
+  }
+
+  /** Told again when the answer was lost: a commit that was made by then is a plan that is gone, which is no failure. */
+  #tell(jobId: string, what: string, message: object, signal?: AbortSignal, headersTimeout?: number): Promise<void> {
+    return this.#patiently(signal, async () => {
+      await drain(await this.#post(jobId, what, message, { signal, headersTimeout }));
+    });
+  }
+
+  #post(jobId: string, what: string, message: object, options: SendOptions = {}): Promise<Dispatcher.ResponseData> {
+    return this.#send(jobId, 'POST', what, { ...options, body: JSON.stringify(message) });
+  }
+
+  async #send(jobId: string, method: 'GET' | 'POST', what: string, options: SendOptions): Promise<Dispatcher.ResponseData> {
+    try {
+      return await this.#call(method, `${this.#root}/plans/${encodeURIComponent(jobId)}/${what}`, options);
+    } catch (error) {
+      if (error instanceof Gone) throw new PlanGone(jobId);
+      throw error;
+    }
+  }
+
+  async #call(method: 'GET' | 'POST', path: string, options: SendOptions): Promise<Dispatcher.ResponseData> {
+    try {
+      return await send(this.#options, this.#agent, method, path, options);
+    } catch (error) {
+      if (error instanceof WorkRefused) this.#options.onRefused?.(error);
+      throw error;
+    }
+  }
+
+  async #patiently<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    const patience = this.#patience(signal);
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        await patience.wait(error);
+      }
+    }
+  }
+
+  #patience(signal: AbortSignal | undefined): Patience {
+    return new Patience(this.#options.patienceMs, (error) => !this.#closed && isPassing(error), signal);
+  }
+}
+
+/** Connections to one node. */
+export function newAgent(): Agent {
+  return new Agent({ connections: CONNECTIONS_MAX, pipelining: 1, connect: { timeout: ANSWER_MS_MAX } });
+}
+
+/** Where a reader stands behind an item. */
+function behind(item: PlanItem): PlanPosition {
+  return item.kind === 'block' ? { stream: item.stream, offset: decodeBlockHead(item.block).end } : { stream: item.stream + 1, offset: 0 as PlanPosition['offset'] };
+}
+
+/** The same may succeed later: lost connections, bytes that were altered on the way, a node that restarts. */
+function isPassing(error: unknown): boolean {
+  return !(error instanceof PlanGone || error instanceof Gone || error instanceof WorkRefused || error instanceof CallFailed);
+}
+
+interface SendOptions {
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+  readonly headersTimeout?: number;
+  readonly bodyTimeout?: number;
+}
+
+/** The node says that what was named is not there any more. */
+class Gone extends Error {}
+
+/** One request. Throws `Gone`, `WorkRefused`, `CallFailed`; anything else may pass. */
+async function send({ url, token }: Pick<HttpPortOptions, 'url' | 'token'>, dispatcher: Dispatcher, method: 'GET' | 'POST', path: string, options: SendOptions): Promise<Dispatcher.ResponseData> {
+  const headers = { ...options.headers, ...(token === null ? {} : { authorization: `Bearer ${token}` }), ...(options.body === undefined ? {} : { 'content-type': 'application/json' }) };
+  const { body, signal, headersTimeout = ANSWER_MS_MAX, bodyTimeout = ANSWER_MS_MAX } = options;
+  const answer = await request(`${url}${WORK_ROOT}${path}`, { dispatcher, method, headers, body, signal, headersTimeout, bodyTimeout });
+  const { statusCode } = answer;
+  if (statusCode === 200 || statusCode === 206) return answer;
+  const said = `${method} ${WORK_ROOT}: ${statusCode} ${await textOf(answer)}`;
+  if (statusCode === 410) throw new Gone(said);
+  if (statusCode === 401 || statusCode === 403 || statusCode === 409) throw new WorkRefused(said);
+  if (statusCode === 503) throw new Error(said);
+  throw new CallFailed(said);
+}
+
+function headerOf(answer: Dispatcher.ResponseData, name: string): string {
+  const value = answer.headers[name];
+  return typeof value === 'string' ? value : '';
+}
+
+async function textOf(answer: Dispatcher.ResponseData): Promise<string> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of answer.body as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > ANSWER_BYTES_MAX) throw new CallFailed('an answer beyond every length');
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+async function drain(answer: Dispatcher.ResponseData): Promise<void> {
+  await textOf(answer);
+}
+
+/** An answer of a known shape. */
+async function small<T>(answer: Dispatcher.ResponseData, shape: z.ZodType<T>): Promise<T> {
+  const text = await textOf(answer);
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    throw new CallFailed(`the node answered ${JSON.stringify(text.slice(0, 200))}`);
+  }
+  const parsed = shape.safeParse(json);
+  if (!parsed.success) throw new CallFailed(`the node answered ${text.slice(0, 200)}`);
+  return parsed.data;
+}

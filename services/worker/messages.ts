@@ -1,0 +1,76 @@
+/**
+ * What a worker and the node say to each other as JSON (docs/formats.md, "The way to a worker").
+ *
+ * Owns: routes and shapes of both directions. Promises: what does not have the shape is refused as a whole, by either side.
+ */
+import { z } from 'zod';
+import type { Offset } from '../../shared/protocol/types.js';
+import { objectKey, parseObjectKey } from '../../shared/storage/records/object-id.js';
+import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
+import type { CheckpointReport, PlanHead, PlanPosition } from './node-port.js';
+
+/** Of the routes and shapes below: a node and a worker that differ do not work together. */
+export const WORK_VERSION = 1;
+/** Everything that workers use lies below. */
+export const WORK_ROOT = '/__firn/work';
+/** Bytes of a request's body at most. */
+export const MESSAGE_BYTES_MAX = 4_194_304;
+/** CRC32C of a whole snapshot, 8 hex digits. */
+export const CRC_HEADER = 'firn-crc32c';
+export const PLAN_STREAM_TYPE = 'application/vnd.firn.plan';
+
+const count = z.int().min(0);
+const crc = z.int().min(0).max(0xffff_ffff);
+
+/** An object by its key. */
+const objectInfo = z.strictObject({ key: z.string().max(200), bytes: count, crc }).transform(({ key, bytes, crc: sum }, context): ObjectInfo => {
+  const id = parseObjectKey(key);
+  if (id !== null) return { id, bytes, crc: sum };
+  context.addIssue({ code: 'custom', message: 'no key of a data object' });
+  return z.NEVER;
+});
+
+function written({ id, bytes, crc: sum }: ObjectInfo): object {
+  return { key: objectKey(id), bytes, crc: sum };
+}
+
+/** `GET {root}`: whom a worker would work for. */
+export const nodeInfo = z.strictObject({ version: z.int(), storeId: z.string() });
+export type NodeInfo = z.infer<typeof nodeInfo>;
+
+/** `POST {root}/{store}/plans/{job}/take`. */
+export const planHead: z.ZodType<PlanHead> = z.strictObject({ kind: z.enum(['seal', 'offload']), partition: count, session: count, plan: count, attempt: count, streams: count });
+
+/** `GET …/log/{partition}`. */
+export const logPosition = z.strictObject({ session: count, seq: count });
+
+/** `POST …/alive`. */
+export const aliveAnswer = z.strictObject({ wanted: z.boolean() });
+
+/** `POST …/seal`. */
+export const sealMessage = z.strictObject({ objects: z.array(objectInfo) });
+export const writeSeal = (objects: readonly ObjectInfo[]): object => ({ objects: objects.map(written) });
+
+/** `POST …/offload`. */
+export const offloadMessage = z.strictObject({ object: objectInfo }).transform(({ object }): SnapshotObjectRef => ({ object: object.id, bytes: object.bytes, crc: object.crc }));
+export const writeOffload = (ref: SnapshotObjectRef): object => ({ object: written({ id: ref.object, bytes: ref.bytes, crc: ref.crc }) });
+
+/** `POST …/failed`. */
+export const failedMessage = z.strictObject({ why: z.string().max(10_000) });
+
+/** `POST …/checkpointed`. */
+export const checkpointMessage: z.ZodType<CheckpointReport> = z.strictObject({ partition: count, session: count, seq: count, streams: count, bytes: count });
+
+/** `GET …/items?stream=&offset=`. */
+export function positionQuery({ stream, offset }: PlanPosition): string {
+  return `stream=${stream}&offset=${offset}`;
+}
+
+/** null: not a position. */
+export function parsePosition(query: URLSearchParams): PlanPosition | null {
+  const [stream, offset] = ['stream', 'offset'].map((name) => {
+    const text = query.get(name) ?? '0';
+    return /^\d{1,16}$/.test(text) ? Number(text) : NaN;
+  }) as [number, number];
+  return Number.isSafeInteger(stream) && Number.isSafeInteger(offset) ? { stream, offset: offset as Offset } : null;
+}

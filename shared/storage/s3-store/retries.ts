@@ -1,0 +1,85 @@
+/**
+ * The retries of one operation: the only layer that retries, the SDK makes each request once.
+ *
+ * Owns: what is worth another try, how long it waits, and when to give up. Promises: waits are spread at random; no try begins after the deadline, which moves on
+ * with every byte that arrives; what is given up is a `StoreUnavailable` that names the store and the last failure, and never carries the SDK's error, in which
+ * headers and keys of the request lie.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreRefused, StoreUnavailable } from '../object-store.js';
+import { judge, type Failure, type FailureKind } from './failures.js';
+import { OPERATION_MS, RETRY_MAX_MS, RETRY_MS } from './limits.js';
+
+/** An answer that only the operation itself can make sense of. */
+export class Answered extends Error {
+  constructor(readonly kind: Exclude<FailureKind, 'passing' | 'conflict' | 'refused'>, why: string) {
+    super(why);
+    this.name = 'Answered';
+  }
+}
+
+export interface RetryRules {
+  /** What was tried and where, for messages. */
+  readonly what: string;
+  readonly signal: AbortSignal | undefined;
+  /** Added to the time for further tries, ms. */
+  readonly extraMs?: number;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly onRetry: (why: string) => void;
+}
+
+export class Retries {
+  readonly #rules: RetryRules;
+  #tries = 0;
+  #endMs: number;
+
+  constructor(rules: RetryRules) {
+    this.#rules = rules;
+    this.#endMs = performance.now() + OPERATION_MS + (rules.extraMs ?? 0);
+  }
+
+  /** Bytes arrived: the operation is alive. */
+  progressed(): void {
+    this.#tries = 0;
+    this.#endMs = performance.now() + OPERATION_MS;
+  }
+
+  /** Time that is left for beginning another try, ms. */
+  get leftMs(): number {
+    return Math.max(1, this.#endMs - performance.now());
+  }
+
+  /** Runs tries until one succeeds. Throws `Answered`, `StoreRefused`, `StoreUnavailable`, the signal's reason. */
+  async run<T>(one: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await one();
+      } catch (error) {
+        await this.after(error);
+      }
+    }
+  }
+
+  /** A try failed: returns after a wait when there is to be another one, else throws what the operation came to. */
+  async after(error: unknown): Promise<void> {
+    const { signal } = this.#rules;
+    if (signal?.aborted === true) throw signal.reason;
+    const failure = judge(error);
+    if (failure === null) throw error;
+    this.#decide(failure);
+    const waitMs = this.#rules.random() * Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** this.#tries++);
+    if (performance.now() + waitMs >= this.#endMs) throw this.#gaveUp(failure);
+    this.#rules.onRetry(failure.why);
+    await sleep(waitMs, undefined, { signal }).catch(() => signal?.throwIfAborted());
+  }
+
+  #decide({ kind, why }: Failure): void {
+    if (kind === 'refused') throw new StoreRefused(`${this.#rules.what}: ${why}`);
+    if (kind !== 'passing' && kind !== 'conflict') throw new Answered(kind, why);
+  }
+
+  #gaveUp({ why }: Failure): StoreUnavailable {
+    return new StoreUnavailable(`${this.#rules.what}: ${why} (gave up after ${this.#tries} tries)`);
+  }
+}
