@@ -88,7 +88,7 @@ describe('a node killed at any step of claim, seal, offload and eviction', () =>
     const { snapshot } = await rig.head('demo/a');
     if (snapshot !== null) expect((await rig.readSnapshot('demo/a', 5)).equals(BIG)).toBe(true);
     const stagedBytes = (file: string): Promise<number | null> => stat(join(dir, 'staging', file)).then(({ size }) => size, () => null);
-    const report = await verifyStore({ store: rig.hot, objects: rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(20_000) });
+    const report = await verifyStore({ store: rig.core.store, objects: rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(20_000) });
     expect(report.findings).toEqual([]);
     for (const key of report.unknownObjects) expect(key).toMatch(/^partitions\/0000\/(segments|snapshots)\//);
   });
