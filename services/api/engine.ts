@@ -86,9 +86,10 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   const partitions = (await readIdentity(rowsOfStore(store)))?.partitions ?? config.partitions;
   const core = new Core({ store, partitions, logged, logger, metrics, now });
   await core.start();
+  // The log itself knows what the journal holds.
   const hot = createHotReader(store);
   const staging = await StagingFiles.open(join(config.dataDir, 'staging'));
-  const fences = await BucketFences.load(store);
+  const fences = await BucketFences.load(core.store);
   const pressure = new Pressure({ dir: config.dataDir, diskFreeMin: config.diskFreeMin, unsealedBytesMax: logged ? config.hotBytesMax : Infinity, unsealedBytes: () => unsealed(core, partitions), logger });
   await pressure.start();
   const objects = await openObjects(config, { logger, metrics });
@@ -112,8 +113,8 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
     await store.close();
     await objects?.close();
   };
-  const verify = (deep: boolean, signal: AbortSignal): Promise<VerifyReport> => verifyStore({ store, objects, deep, signal, stagedBytes: (file) => staging.bytes(file) });
-  return { partitions, store, core, hot, cold, log, pressure, verify, close };
+  const verify = (deep: boolean, signal: AbortSignal): Promise<VerifyReport> => verifyStore({ store: core.store, objects, deep, signal, stagedBytes: (file) => staging.bytes(file) });
+  return { partitions, store: core.store, core, hot, cold, log, pressure, verify, close };
 }
 
 function unsealed(core: Core, partitions: number): number {

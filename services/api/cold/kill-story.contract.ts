@@ -50,7 +50,7 @@ export async function expectStory(rig: Rig, expected: ReadonlyMap<string, string
   const { snapshot } = await rig.head('demo/a');
   if (snapshot !== null) expect((await rig.readSnapshot('demo/a', 5)).equals(BIG)).toBe(true);
   const stagedBytes = (file: string): Promise<number | null> => stat(join(rig.dir, 'staging', file)).then(({ size }) => size, () => null);
-  const report = await verifyStore({ store: rig.hot, objects: rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(SEAL_MS_MAX) });
+  const report = await verifyStore({ store: rig.core.store, objects: rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(SEAL_MS_MAX) });
   expect(report.findings).toEqual([]);
   for (const key of report.unknownObjects) expect(key).toMatch(/^partitions\/0000\/(segments|snapshots)\//);
 }

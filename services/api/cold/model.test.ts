@@ -149,7 +149,7 @@ class Run {
 
   async verify(): Promise<void> {
     const stagedBytes = (file: string): Promise<number | null> => stat(join(this.dir, 'staging', file)).then(({ size }) => size, () => null);
-    const report = await verifyStore({ store: this.rig.hot, objects: this.rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(20_000) });
+    const report = await verifyStore({ store: this.rig.core.store, objects: this.rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(20_000) });
     expect(report.findings).toEqual([]);
   }
 

@@ -76,14 +76,14 @@ describe('FIRN_COLD=none', () => {
     const node = await open();
     await create(node);
     for (let n = 0; n < 10; n++) {
-      await node.log.append({ key: KEY, dialect: 'bucketed', precondition: null, contentType: 'text/plain', producer: null, seq: null, close: false, body: Buffer.alloc(1_000, 'x') });
+      await node.log.append({ key: KEY, dialect: 'bucketed', precondition: null, contentType: 'text/plain', producer: null, seq: null, close: false, body: Buffer.alloc(5_000, 'x') });
     }
-    await node.log.publishSnapshot({ key: KEY, precondition: null, offset: 8_000 as Offset, contentType: 'text/plain', declaredBytes: 1, body: (async function* () { yield Buffer.from('s'); })() });
-    await node.log.retain(KEY, null, 7_500 as Offset);
+    await node.log.publishSnapshot({ key: KEY, precondition: null, offset: 40_000 as Offset, contentType: 'text/plain', declaredBytes: 1, body: (async function* () { yield Buffer.from('s'); })() });
+    await node.log.retain(KEY, null, 37_500 as Offset);
     await until(async () => (await values(node)) === 3);
-    expect((await node.log.head(KEY, null)).hotStart).toBe(7_000);
+    expect((await node.log.head(KEY, null)).hotStart).toBe(35_000);
     const report = await verifyStore({ store: node.store, objects: null, deep: true, stagedBytes: async () => null, signal: AbortSignal.timeout(5_000) });
-    expect(report).toMatchObject({ ok: true, streams: 1, bytes: 2_500 });
+    expect(report).toMatchObject({ ok: true, streams: 1, bytes: 12_500 });
     await node.log.delete(KEY, null);
     await until(async () => (await values(node)) === 0);
     await until(async () => {

@@ -40,7 +40,7 @@ async function restoreHere(options: { readonly newIncarnations?: boolean; readon
 
 function verify(of: Rig, deep = true): Promise<VerifyReport> {
   const stagedBytes = (file: string): Promise<number | null> => stat(join(dir, 'staging', file)).then(({ size }) => size, () => null);
-  return verifyStore({ store: of.hot, objects: of.objects, deep, stagedBytes, signal: AbortSignal.timeout(30_000) });
+  return verifyStore({ store: of.core.store, objects: of.objects, deep, stagedBytes, signal: AbortSignal.timeout(30_000) });
 }
 
 const BIG = Buffer.alloc(1_500_000, 'large snapshot ');

@@ -277,7 +277,7 @@ describe('damage is loud, and only where it is (I9)', () => {
     const slot = slotOf('demo/bad' as StreamKey);
     const { incarnation } = await node.head('demo/bad');
     const key = dataRow.key(slot, incarnation, 1_000 as Offset);
-    const value = Buffer.from((await node.hot.get(key)) as Buffer);
+    const value = Buffer.from((await node.core.store.get(key)) as Buffer);
     value[value.length - 1] = 0;
     await node.core.stageOps([{ type: 'put', key, value }]);
     await expect(node.seal('', 1_500)).rejects.toThrow();

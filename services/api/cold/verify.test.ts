@@ -30,7 +30,7 @@ afterEach(async () => {
 
 function verify(deep = true): Promise<VerifyReport> {
   const stagedBytes = (file: string): Promise<number | null> => stat(join(dir, 'staging', file)).then(({ size }) => size, () => null);
-  return verifyStore({ store: rig.hot, objects: rig.objects, deep, stagedBytes, signal: AbortSignal.timeout(10_000) });
+  return verifyStore({ store: rig.core.store, objects: rig.objects, deep, stagedBytes, signal: AbortSignal.timeout(10_000) });
 }
 
 async function found(ops: readonly HotOp[], what: RegExp, deep = true): Promise<void> {
@@ -144,7 +144,7 @@ describe('verify finds', () => {
     const progress = (done: { readonly objects: number }): void => {
       if (done.objects === 1) listedAtFirst = listed;
     };
-    const report = await verifyStore({ store: rig.hot, objects: rig.objects, deep: false, stagedBytes: async () => 0, progress, signal: AbortSignal.timeout(10_000) });
+    const report = await verifyStore({ store: rig.core.store, objects: rig.objects, deep: false, stagedBytes: async () => 0, progress, signal: AbortSignal.timeout(10_000) });
     expect(report).toMatchObject({ objects: 1, unknownObjectCount: unknown.length });
     expect(report.findings.filter(({ where }) => where.includes('/segments/'))).toEqual([]);
     expect([...report.unknownObjects].sort()).toEqual([...unknown].sort());

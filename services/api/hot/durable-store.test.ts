@@ -75,7 +75,7 @@ describe('DurableStore', () => {
 
   it('refuses an unknown format, a foreign directory, and one whose format row is gone', async () => {
     const cases: [HotOp[], unknown, string][] = [
-      [[{ type: 'put', key: metaRow.key('format'), value: checked('format', 'firn-hot 2') }], HotStoreFormat, 'has format 2, this program knows format 1'],
+      [[{ type: 'put', key: metaRow.key('format'), value: checked('format', 'firn-hot 3') }], HotStoreFormat, 'has format 3, this program knows format 2'],
       [[{ type: 'put', key: metaRow.key('format'), value: checked('format', 'other') }], HotStoreFormat, 'is not a hot store of Firn'],
       [[{ type: 'del', key: metaRow.key('format') }], HotStoreDamaged, 'not the row that names its format'],
       [[{ type: 'del', key: metaRow.key('verified') }], HotStoreDamaged, 'how far the batches were checked is missing'],
@@ -91,6 +91,20 @@ describe('DurableStore', () => {
       expect((error as Error).message).toContain(text);
       expect(bed.events('error')).toEqual(['hot-store-refused']);
     }
+  });
+
+  it('opens a directory of format 1, which is one of the current format from then on', async () => {
+    const bed = await newBed();
+    const store = await bed.open();
+    await store.commit([put('a', '1')]);
+    await store.close();
+    const raw = await openRocksStore(bed.dir);
+    await raw.batch([{ type: 'put', key: metaRow.key('format'), value: checked('format', 'firn-hot 1') }], true);
+    await raw.close();
+    const again = await bed.open();
+    expect(await valueOf(again, 'a')).toBe('1');
+    expect((await again.get(metaRow.key('format')))?.toString()).toBe('firn-hot 2');
+    await again.close();
   });
 
   it('refuses an empty directory when batches were acknowledged', async () => {

@@ -14,6 +14,7 @@ import { checkedGet, checkedGetMany, checkedScan } from './checked-reads.js';
 import type { DurableStore } from './durable.js';
 import { HotStorePoisoned } from './errors.js';
 import { FlushWatch } from './flush-watch.js';
+import { replayJournal } from './journal-replay.js';
 import { MARKER_RING, markerRow } from './keys/marker.js';
 import { checkStore, verifiedOp, type Checked } from './open-check.js';
 import { quarantined } from './quarantine.js';
@@ -44,7 +45,10 @@ export interface DurableOptions {
 export async function openDurableStore(options: DurableOptions): Promise<DurableStore> {
   const acked = await AckedFile.open(options.ackedFile, options.logger);
   try {
-    return new Durable(options, acked, await openChecked(options, acked));
+    const opened = await openChecked(options, acked);
+    const store = new Durable(options, acked, opened);
+    await store.replay(opened.store);
+    return store;
   } catch (error) {
     await acked.close();
     throw error;
@@ -118,13 +122,17 @@ class Durable implements DurableStore {
     if (this.closing !== null) throw new StoreClosed();
     if (this.poisoned !== null) throw new HotStorePoisoned(this.poisoned);
     if (this.store === null) throw new Error('no store and no poison');
+    await this.write(this.store, ops);
+  }
+
+  private async write(store: HotStore, ops: readonly HotOp[]): Promise<void> {
     const n = this.nextBatch;
     const batch = this.batchOf(ops);
     const crc = crc32c(this.sums.subarray(0, ops.length * 4), this.crc);
     batch.push({ type: 'put', key: markerRow.key(n, this.options.markerRing), value: markerRow.encode({ n, crc, before: this.crc }) });
     const flushed = this.flushes.take();
     if (flushed !== null) batch.push(verifiedOp(flushed));
-    this.committing = this.store.batch(batch, true);
+    this.committing = store.batch(batch, true);
     try {
       await this.committing;
     } catch (error) {
@@ -138,6 +146,17 @@ class Durable implements DurableStore {
     this.crc = crc;
     this.acked.write(n, crc);
     this.flushes.noteCommit(n, crc);
+  }
+
+  /** Appends that lie in the journal become rows of their streams. Not while others use the store. */
+  async replay(store: HotStore): Promise<void> {
+    try {
+      const rows = await replayJournal({ get: (key) => checkedGet(store, key), scan: (range) => checkedScan(store, range), commit: (ops) => this.write(store, ops) });
+      if (rows > 0) this.options.logger.info({ event: 'hot-journal-replayed', rows }, 'appends of the journal are rows of their streams now');
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
   }
 
   reopen(): Promise<void> {
@@ -193,10 +212,11 @@ class Durable implements DurableStore {
     // A store that cannot even close must not keep the next try from opening: its lock decides that.
     await before?.close().catch((error: unknown) => this.options.logger.warn({ event: 'hot-store-close-failed', err: error }, 'closing the failed hot store failed'));
     const opened = await openChecked(this.options, this.acked);
-    this.store = opened.store;
-    this.damagedFiles = opened.damagedFiles;
     this.nextBatch = opened.batch + 1;
     this.crc = opened.crc;
+    await this.replay(opened.store);
+    this.store = opened.store;
+    this.damagedFiles = opened.damagedFiles;
     this.poisoned = null;
   }
 

@@ -28,8 +28,8 @@ export interface DurableStore {
 
 /** The directory lost acknowledged batches: the node must not serve writes or claim completeness (I9). */
 export class HotStoreDamaged extends Error {
-  constructor(readonly missingBatches: readonly { readonly from: number; readonly to: number }[], readonly streamsWithGaps: readonly string[], detail: string) {
-    super(detail);
+  constructor(readonly missingBatches: readonly { readonly from: number; readonly to: number }[], readonly streamsWithGaps: readonly string[], detail: string, options?: ErrorOptions) {
+    super(detail, options);
     this.name = 'HotStoreDamaged';
   }
 }

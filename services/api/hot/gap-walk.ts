@@ -3,13 +3,15 @@
  *
  * Owns: the walk over stream states and the values they promise (I1: [hotStart, tail) is hot). Reads everything hot once; nothing is changed.
  */
-import type { StreamKey } from '../../../shared/protocol/types.js';
+import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { decodeBlockHead } from '../../../shared/storage/block.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { checkedScan, type HotReads } from './checked-reads.js';
 import { HotStoreCorrupt } from './errors.js';
+import { entriesOf } from './journal-replay.js';
 import { dataRow } from './keys/data.js';
+import { journalRow } from './keys/journal.js';
 import { streamRow } from './keys/stream.js';
 
 /** Streams that are named; more are not looked for. */
@@ -20,18 +22,50 @@ export interface StreamGap {
   readonly detail: string;
 }
 
-/** Streams with a hole, a missing end, bytes above their tail, or values that cannot be read. */
+/** Streams with a hole, a missing end, bytes above their tail, or values that cannot be read. Throws `HotStoreDamaged` for a journal that cannot be read. */
 export async function streamsWithGaps(store: HotReads): Promise<StreamGap[]> {
   const gaps: StreamGap[] = [];
+  const journal = await journaledRanges(store);
   for await (const page of checkedScan(store, streamRow.range())) {
     for (const entry of page) {
       const { slot, key } = streamRow.decodeKey(entry.key);
-      const detail = await gapOf(store, slot, streamRow.decode(entry.value));
+      const record = streamRow.decode(entry.value);
+      const detail = (await gapOf(store, slot, record)) ?? gapBehind(record.tail, journal.get(record.incarnation) ?? []);
       if (detail !== null) gaps.push({ key, detail });
       if (gaps.length >= STREAMS_NAMED_MAX) return gaps;
     }
   }
   return gaps;
+}
+
+interface Range {
+  readonly start: Offset;
+  readonly end: Offset;
+}
+
+/** What the journal holds of each stream, in order. */
+async function journaledRanges(store: HotReads): Promise<ReadonlyMap<Incarnation, readonly Range[]>> {
+  const ranges = new Map<Incarnation, Range[]>();
+  for await (const page of checkedScan(store, journalRow.range())) {
+    for (const { key, value } of page) {
+      for (const { incarnation, start, end } of entriesOf(key, value)) {
+        const known = ranges.get(incarnation);
+        if (known === undefined) ranges.set(incarnation, [{ start, end }]);
+        else known.push({ start, end });
+      }
+    }
+  }
+  return ranges;
+}
+
+function gapBehind(tail: Offset, ranges: readonly Range[]): string | null {
+  let expected = tail;
+  for (const { start, end } of ranges) {
+    if (end <= expected) continue;
+    if (start !== expected) return `no bytes from ${expected} to ${start}`;
+    expected = end;
+  }
+  return null;
 }
 
 async function gapOf(store: HotReads, slot: number, record: StreamRecord): Promise<string | null> {

@@ -16,7 +16,9 @@ import { rowSum, withSum } from './row-check.js';
 import type { HotOp, HotStore } from './store.js';
 
 /** Format of the directory: rows, their keys and values. An older one is upgraded here when there is one. */
-export const HOT_FORMAT = 1;
+export const HOT_FORMAT = 2;
+/** Formats that are opened and from then on are HOT_FORMAT. 1 had no journal rows: a program of that time would overlook what they hold. */
+const UPGRADED = ['1'];
 const FORMAT_NAME = 'firn-hot';
 const VERIFIED_VERSION = 1;
 /** Streams that an error message names; all are in `streamsWithGaps`. */
@@ -54,7 +56,7 @@ export async function checkStore(store: HotStore, context: CheckContext): Promis
 async function check(store: HotStore, context: CheckContext): Promise<Checked> {
   const format = await checkedGet(store, metaRow.key(META.format));
   if (format === undefined) return create(store, context);
-  checkFormat(format, context.dir);
+  if (!isCurrent(format, context.dir)) await store.batch([formatOp()], true);
   const verifiedRow = await checkedGet(store, metaRow.key(META.verified));
   if (verifiedRow === undefined) throw new HotStoreCorrupt('the row that says how far the batches were checked is missing');
   const verified = decodeVerified(verifiedRow);
@@ -73,14 +75,21 @@ async function create(store: HotStore, context: CheckContext): Promise<Checked> 
   if (context.acked !== null && context.acked.n > 0) {
     throw new HotStoreDamaged([{ from: 1, to: context.acked.n }], [], `the hot store ${context.dir} is empty, but ${context.acked.n} batches were acknowledged`);
   }
-  await store.batch([metaOp(META.format, Buffer.from(`${FORMAT_NAME} ${HOT_FORMAT}`)), verifiedOp({ n: 0, crc: 0 })], true);
+  await store.batch([formatOp(), verifiedOp({ n: 0, crc: 0 })], true);
   return { batch: 0, crc: 0, checkedFrom: 1, created: true };
 }
 
-function checkFormat(format: Buffer, dir: string): void {
-  const [name, version] = format.toString('latin1').split(' ');
+/** false: an older format that only has to be written anew. Throws `HotStoreFormat`. */
+function isCurrent(format: Buffer, dir: string): boolean {
+  const [name, version = ''] = format.toString('latin1').split(' ');
   if (name !== FORMAT_NAME) throw new HotStoreFormat(`${dir} is not a hot store of Firn`);
+  if (UPGRADED.includes(version)) return false;
   if (version !== String(HOT_FORMAT)) throw new HotStoreFormat(`the hot store ${dir} has format ${version}, this program knows format ${HOT_FORMAT}`);
+  return true;
+}
+
+function formatOp(): HotOp {
+  return metaOp(META.format, Buffer.from(`${FORMAT_NAME} ${HOT_FORMAT}`));
 }
 
 async function damage(store: HotStore, context: CheckContext, verdict: ChainVerdict): Promise<HotStoreDamaged> {
@@ -102,7 +111,7 @@ async function findGaps(store: HotStore): Promise<StreamGap[] | string> {
   try {
     return await streamsWithGaps(store);
   } catch (error) {
-    if (error instanceof BadBytes || error instanceof HotStoreCorrupt) return `the streams cannot be walked: ${error.message}`;
+    if (error instanceof BadBytes || error instanceof HotStoreCorrupt || error instanceof HotStoreDamaged) return `the streams cannot be walked: ${error.message}`;
     throw error;
   }
 }

@@ -2,16 +2,18 @@
  * The next batch: changes staged in memory, joined per stream, turned into rows once.
  *
  * Owns: how staged changes of one batch become RocksDB operations. Promises (I2): rows of one request land in one batch; the appends of one
- * stream in a batch become one value (or several of at most BLOCK_PAYLOAD_MAX); dirty marks follow `change` and `loggedChange`.
+ * stream in a batch become one value (or several of at most BLOCK_PAYLOAD_MAX), in a row of its own or in the batch's journal row; a stream's row and its values always agree; dirty marks
+ * follow `change` and `loggedChange`.
  */
-import type { Offset } from '../../../shared/protocol/types.js';
+import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import { packAppends, type Append } from '../../../shared/storage/block.js';
 import type { ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
-import { dataRow, dirtyRow, doomedRow, nameRow, producerRow, snapshotRow, streamRow } from '../hot/keys/index.js';
+import { dataRow, dirtyRow, doomedRow, journalRow, nameRow, producerRow, snapshotRow, streamRow, type JournalEntry } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { Change } from './core.js';
-import { BATCH_BYTES_MAX, BATCH_REQUESTS_MAX } from './limits.js';
-import type { Slot } from './slot.js';
+import type { Journal } from './journal.js';
+import { BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, JOURNAL_APPENDS_BYTES_MAX, JOURNAL_STREAMS_MIN } from './limits.js';
+import type { JournalTail, Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
 
 /** What one batch does to one stream. */
@@ -22,8 +24,12 @@ export interface SlotWork {
   readonly appends: Append[];
   from: Offset;
   producers: Map<string, Omit<ProducerRecord, 'change'>> | null;
+  /** Bytes of `appends`. */
+  appendBytes: number;
   /** Nothing that the log must hold changed so far. */
   quiet: boolean;
+  /** Further rows belong to it. */
+  withRows: boolean;
   /** Changes joined here. */
   count: number;
 }
@@ -57,15 +63,19 @@ export class OpenBatch {
     const slot = change.slot as Slot;
     let work = this.works.get(slot);
     if (work === undefined) {
-      work = { slot, next: null, appends: [], from: slot.pending?.tail ?? (0 as Offset), producers: null, quiet: true, count: 0 };
+      work = { slot, next: null, appends: [], from: slot.pending?.tail ?? (0 as Offset), producers: null, appendBytes: 0, quiet: true, withRows: false, count: 0 };
       this.works.set(slot, work);
     }
     if (change.append !== undefined) {
       if (work.appends.length === 0) work.from = slot.pending?.incarnation === change.next?.incarnation ? slot.pending!.tail : (0 as Offset);
       work.appends.push(change.append);
+      work.appendBytes += change.append.payload.length;
     }
     if (change.producer !== undefined) (work.producers ??= new Map()).set(change.producer.id, change.producer.record);
-    if (change.ops !== undefined) for (const op of change.ops) this.ops.push(op);
+    if (change.ops !== undefined) {
+      work.withRows = true;
+      for (const op of change.ops) this.ops.push(op);
+    }
     if (change.quiet !== true) work.quiet = false;
     work.next = change.next;
     work.count++;
@@ -85,23 +95,118 @@ export interface Outcome {
   readonly work: SlotWork;
   readonly before: StreamRecord | null;
   readonly after: StreamRecord | null;
+  /** Its appends lie in the journal row. */
+  readonly journaled: boolean;
+}
+
+/** Values of one stream that got rows of their own: `bytes` from `from` on. */
+export interface Written {
+  readonly slot: Slot;
+  readonly incarnation: Incarnation;
+  readonly from: Offset;
+  readonly bytes: number;
+}
+
+export interface BatchRows {
+  readonly ops: readonly HotOp[];
+  readonly outcomes: readonly Outcome[];
+  /** Ends that are in rows now. */
+  readonly emptied: ReadonlySet<JournalTail>;
+  readonly written: readonly Written[];
+  /** There is a journal row. */
+  readonly journaled: boolean;
+  /** Journal rows deleted. */
+  readonly deleted: number;
 }
 
 /** Rows of a batch. `n` is its number; `logged`: there is a log, so dirty marks are kept. */
-export function rowsOf(batch: OpenBatch, n: number, nowMs: number, logged: boolean): { readonly ops: HotOp[]; readonly outcomes: Outcome[] } {
+export function rowsOf(batch: OpenBatch, journal: Journal, n: number, nowMs: number, logged: boolean): BatchRows {
   const ops: HotOp[] = [];
   const outcomes: Outcome[] = [];
+  const entries: JournalEntry[] = [];
+  const emptied = new Set<JournalTail>();
+  const written: Written[] = [];
   // In the order of their keys: the store's memory table finds the next place near the last one.
   const works = [...batch.works.values()];
   if (works.length > 1) works.sort((a, b) => a.slot.slot - b.slot.slot);
+  const manyStreams = works.length >= JOURNAL_STREAMS_MIN;
   for (const work of works) {
-    const before = work.slot.durable;
-    const after = work.next === null ? removalRows(work, before, nowMs, logged, ops) : stateRows(work, before, work.next, n, nowMs, logged, ops);
-    outcomes.push({ work, before, after });
+    const { slot, next } = work;
+    const { durable: before, tail } = slot;
+    const journaled = manyStreams && next !== null && isJournaled(work, before, next, journal, nowMs);
+    if (tail !== null && !journaled) emptied.add(tail);
+    const after = next === null ? removalRows(work, before, nowMs, logged, ops) : stateOf(work, before, next, n, nowMs, logged, ops);
+    outcomes.push({ work, before, after, journaled });
+    if (after === null) continue;
+    if (journaled) entries.push(journalEntry(work, before!, after));
+    else streamRows(work, tail?.incarnation === after.incarnation ? tail : null, after, ops, written);
   }
-  for (const { work, after } of outcomes) if (after !== null && work.appends.length > 0) appendRows(work, after, ops);
+  for (const tail of journal.take(nowMs, works.length)) {
+    if (batch.works.has(tail.slot)) continue;
+    emptied.add(tail);
+    tailRows(tail, ops, written);
+  }
+  if (entries.length > 0) ops.push({ type: 'put', key: journalRow.key(n), value: journalRow.encode(entries) });
+  const deletions = journal.deletions(emptied);
+  for (const op of deletions) ops.push(op);
   for (const op of batch.ops) ops.push(op);
-  return { ops, outcomes };
+  return { ops, outcomes, emptied, written, journaled: entries.length > 0, deleted: deletions.length };
+}
+
+/** Short appends to a stream that was there before, with nothing else that needs rows. */
+function isJournaled(work: SlotWork, before: StreamRecord | null, next: StreamRecord, journal: Journal, nowMs: number): boolean {
+  if (before === null || before.incarnation !== next.incarnation || work.appends.length === 0 || work.appendBytes > JOURNAL_APPENDS_BYTES_MAX || work.withRows) return false;
+  return work.slot.tail === null || !journal.isFull(work.slot.tail, nowMs);
+}
+
+function journalEntry(work: SlotWork, before: StreamRecord, after: StreamRecord): JournalEntry {
+  const [block, more] = packAppends(work.from, work.appends);
+  if (block === undefined || more !== undefined || block.end !== after.tail) throw new Error(`appends of ${work.appendBytes} bytes from ${work.from} on are not one block up to ${after.tail}`);
+  const producers = work.producers === null ? NO_PRODUCERS : [...work.producers].map(([id, record]) => ({ id, value: producerRow.encode({ ...record, change: after.change }) }));
+  return { rowKey: rowKeyOf(work.slot), incarnation: after.incarnation, state: onlyGrew(before, after) ? null : streamRow.encode(after), producers, block: block.value };
+}
+
+const NO_PRODUCERS: readonly [] = [];
+
+/** The state differs in nothing but tail and change: every field is named here, so that a new one is thought of. */
+function onlyGrew(before: StreamRecord, after: StreamRecord): boolean {
+  return before.incarnation === after.incarnation && before.contentType === after.contentType && before.createdAtMs === after.createdAtMs
+    && before.retained === after.retained && before.sealed === after.sealed && before.hotStart === after.hotStart
+    && before.closed === after.closed && before.closedBy === after.closedBy && before.ttl === after.ttl && before.expiresAtMs === after.expiresAtMs
+    && before.touchedAtMs === after.touchedAtMs && before.lastSeq === after.lastSeq && before.producers === after.producers && before.producerFloor === after.producerFloor
+    && before.snapshot === after.snapshot && before.loggedChange === after.loggedChange;
+}
+
+function rowKeyOf(slot: Slot): Buffer {
+  return (slot.rowKey ??= streamRow.key(slot.slot, slot.key));
+}
+
+/** The state's row, producers and values: of this batch, and of the end that only the journal held. */
+function streamRows(work: SlotWork, tail: JournalTail | null, after: StreamRecord, ops: HotOp[], written: Written[]): void {
+  const { slot } = work;
+  ops.push({ type: 'put', key: rowKeyOf(slot), value: streamRow.encode(after) });
+  if (work.producers !== null) {
+    for (const [id, record] of work.producers) ops.push({ type: 'put', key: producerRow.key(slot.slot, after.incarnation, id), value: producerRow.encode({ ...record, change: after.change }) });
+  }
+  if (tail !== null) tailProducers(tail, work.producers, ops);
+  const appends = tail === null ? work.appends : [...tail.appends, ...work.appends];
+  if (appends.length > 0) dataRows(slot, after, tail === null ? work.from : tail.from, appends, ops, written);
+}
+
+/** The same for a stream that the batch does not change. */
+function tailRows(tail: JournalTail, ops: HotOp[], written: Written[]): void {
+  const { slot } = tail;
+  const record = slot.durable;
+  if (record === null || record.incarnation !== tail.incarnation) throw new Error('an end in the journal whose stream is gone');
+  ops.push({ type: 'put', key: rowKeyOf(slot), value: streamRow.encode(record) });
+  tailProducers(tail, null, ops);
+  dataRows(slot, record, tail.from, tail.appends, ops, written);
+}
+
+function tailProducers(tail: JournalTail, newer: SlotWork['producers'], ops: HotOp[]): void {
+  for (const [id, record] of tail.producers) {
+    if (newer?.has(id) !== true) ops.push({ type: 'put', key: producerRow.key(tail.slot.slot, tail.incarnation, id), value: producerRow.encode(record) });
+  }
 }
 
 function removalRows(work: SlotWork, before: StreamRecord | null, nowMs: number, logged: boolean, ops: HotOp[]): null {
@@ -118,17 +223,12 @@ function removalRows(work: SlotWork, before: StreamRecord | null, nowMs: number,
   return null;
 }
 
-function stateRows(work: SlotWork, before: StreamRecord | null, next: StreamRecord, n: number, nowMs: number, logged: boolean, ops: HotOp[]): StreamRecord {
+/** The state behind the batch, with the rows that say that a stream is there and that the log lacks something of it. */
+function stateOf(work: SlotWork, before: StreamRecord | null, next: StreamRecord, n: number, nowMs: number, logged: boolean, ops: HotOp[]): StreamRecord {
   const { slot } = work;
   const fresh = before === null || before.incarnation !== next.incarnation;
   const after = next === before ? before : numbered(next, work.quiet && !fresh ? before.change : n);
-  ops.push({ type: 'put', key: (slot.rowKey ??= streamRow.key(slot.slot, slot.key)), value: streamRow.encode(after) });
   if (fresh) ops.push({ type: 'put', key: nameRow.key(slot.key), value: EMPTY });
-  if (work.producers !== null) {
-    for (const [id, record] of work.producers) {
-      ops.push({ type: 'put', key: producerRow.key(slot.slot, after.incarnation, id), value: producerRow.encode({ ...record, change: n }) });
-    }
-  }
   if (logged) {
     const was = !fresh && before.change !== before.loggedChange;
     const is = after.change !== after.loggedChange;
@@ -147,13 +247,14 @@ function numbered(next: StreamRecord, change: number): StreamRecord {
 }
 
 /** Values of the appended bytes: neighbours joined up to BLOCK_PAYLOAD_MAX, a longer append split over values that say so. */
-function appendRows(work: SlotWork, after: StreamRecord, ops: HotOp[]): void {
-  let end = work.from;
-  for (const block of packAppends(work.from, work.appends)) {
-    ops.push({ type: 'put', key: dataRow.key(work.slot.slot, after.incarnation, block.end), value: block.value });
+function dataRows(slot: Slot, after: StreamRecord, from: Offset, appends: readonly Append[], ops: HotOp[], written: Written[]): void {
+  let end = from;
+  for (const block of packAppends(from, appends)) {
+    ops.push({ type: 'put', key: dataRow.key(slot.slot, after.incarnation, block.end), value: block.value });
     end = block.end;
   }
   if (end !== after.tail) throw new Error(`appended bytes end at ${end}, the tail is ${after.tail}`);
+  written.push({ slot, incarnation: after.incarnation, from, bytes: end - from });
 }
 
 /** Bytes that a change adds to a batch, for its limits. */

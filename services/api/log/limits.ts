@@ -7,6 +7,19 @@ import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 export const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 /** ... or this many requests. */
 export const BATCH_REQUESTS_MAX = 1024;
+/** Streams in a batch from which on a journal row costs less than rows of their own. */
+export const JOURNAL_STREAMS_MIN = 4;
+/** Appends of one stream in one batch up to this many bytes go into the batch's journal row; longer ones into rows of their stream at once. */
+export const JOURNAL_APPENDS_BYTES_MAX = 4_096;
+/** Ends of streams that only the journal and memory hold: bytes in all, */
+export const JOURNAL_BYTES_MAX = 8 * 1024 * 1024;
+/** ... bytes and appends of one stream, */
+export const JOURNAL_TAIL_BYTES_MAX = 64 * 1024;
+export const JOURNAL_TAIL_APPENDS_MAX = 256;
+/** ... and age in ms. */
+export const JOURNAL_AGE_MS = 1_000;
+/** Looks for old ends that no batch has taken along, ms apart. */
+export const JOURNAL_LOOK_MS = 250;
 /** Streams whose state is in memory; only ones in use exceed it. */
 export const SLOTS_MAX = 20_000;
 /** Producers remembered in memory for one stream while nothing of it is in flight. */
@@ -29,3 +42,4 @@ export const REOPEN_RETRY_MS = 500;
 
 if (SNAPSHOT_INLINE_MAX > BATCH_BYTES_MAX) throw new Error('an inline snapshot must fit into one batch');
 if (BODY_CHUNK_MAX > SNAPSHOT_INLINE_MAX) throw new Error('a body row is a part of an inline snapshot');
+if (JOURNAL_APPENDS_BYTES_MAX > JOURNAL_TAIL_BYTES_MAX) throw new Error('one append may not be more than the end of a stream may hold');

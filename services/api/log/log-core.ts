@@ -13,13 +13,16 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
 import type { DurableStore } from '../hot/durable.js';
 import type { HotOp } from '../hot/store.js';
-import { producerRow, streamRow } from '../hot/keys/index.js';
-import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type Outcome } from './batch.js';
+import { streamRow } from '../hot/keys/index.js';
+import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type BatchRows } from './batch.js';
 import type { Change, LogCore } from './core.js';
-import { REOPEN_RETRY_MS, SLOTS_MAX, PRODUCERS_CACHED_MAX } from './limits.js';
+import { JOURNAL_LOOK_MS, REOPEN_RETRY_MS, SLOTS_MAX } from './limits.js';
+import { CurrentRows } from './current-rows.js';
 import { measureLoad } from './dirty-scan.js';
+import { Journal } from './journal.js';
 import { PartitionLoad } from './partition-load.js';
-import { SlotTable, type Listener, type Slot } from './slot.js';
+import { lookUpProducer, producersSince } from './producer-lookup.js';
+import { SlotTable, type JournalTail, type Listener, type Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
 import { TouchKeeper } from './touch.js';
 
@@ -37,12 +40,16 @@ export interface LogCoreOptions {
 export interface CoreHooks {
   /** Once per partition that the batch changed. */
   readonly onPartitionChanged: (partition: number) => void;
-  /** Once per stream that got bytes: one value of `bytes` at `from`, or several. */
+  /** Once per stream that got rows of bytes: one value of `bytes` at `from`, or several. */
   readonly onAppended: (slot: Slot, incarnation: Incarnation, from: Offset, bytes: number) => void;
 }
 
 export class Core implements LogCore {
+  /** With rows of streams that say all that is durable; `#rows` may be behind for what lies in the journal. */
   readonly store: DurableStore;
+  readonly #rows: DurableStore;
+  readonly #journal = new Journal();
+  #journalTimer: NodeJS.Timeout | null = null;
   readonly touch: TouchKeeper;
   readonly #options: LogCoreOptions;
   readonly #slots: SlotTable;
@@ -57,7 +64,8 @@ export class Core implements LogCore {
 
   constructor(options: LogCoreOptions) {
     this.#options = options;
-    this.store = options.store;
+    this.#rows = options.store;
+    this.store = new CurrentRows(options.store, this.#journal, (tails) => this.#written(tails));
     this.touch = new TouchKeeper(options.now);
     this.#load = new PartitionLoad(options.partitions);
     this.#slots = new SlotTable(options.partitions, SLOTS_MAX, (slot) => this.#mayDrop(slot));
@@ -65,7 +73,8 @@ export class Core implements LogCore {
 
   /** Reads what is dirty, so that unsealed bytes and ages are known before the first request. */
   async start(): Promise<void> {
-    if (this.#options.logged) this.#load = await measureLoad(this.store, this.#options.partitions, this.#options.logger);
+    if (this.#options.logged) this.#load = await measureLoad(this.#rows, this.#options.partitions, this.#options.logger);
+    this.#journalTimer ??= setInterval(() => this.#writeJournal(), JOURNAL_LOOK_MS).unref();
   }
 
   connect(hooks: CoreHooks): void {
@@ -138,7 +147,7 @@ export class Core implements LogCore {
 
   async #loadSlot(slot: Slot): Promise<void> {
     try {
-      const value = await this.store.get(streamRow.key(slot.slot, slot.key));
+      const value = await this.#rows.get(streamRow.key(slot.slot, slot.key));
       const record = value === undefined ? null : streamRow.decode(value);
       slot.durable = record;
       slot.pending = record;
@@ -158,34 +167,12 @@ export class Core implements LogCore {
     if (this.#closed || this.#healing) throw new FirnError('GROUP_RESTARTING');
   }
 
-  async producer(slot: Slot, incarnation: Incarnation, id: string): Promise<ProducerRecord | null> {
-    for (;;) {
-      const cache = slot.pending?.incarnation === incarnation ? (slot.producers ??= new Map()) : null;
-      const cached = cache?.get(id);
-      if (cached !== undefined) return cached;
-      const value = await this.store.get(producerRow.key(slot.slot, incarnation, id));
-      const record = value === undefined ? null : producerRow.decode(value);
-      if (cache === null) return record;
-      // Thrown away meanwhile: a write of this producer may have come and gone since the disk was read.
-      if (slot.producers !== cache) continue;
-      // Staged meanwhile: memory is ahead of the disk.
-      const newer = cache.get(id);
-      if (newer !== undefined) return newer;
-      if (cache.size >= PRODUCERS_CACHED_MAX && slot.staged === 0) slot.producers = new Map();
-      slot.producers.set(id, record);
-      return record;
-    }
+  producer(slot: Slot, incarnation: Incarnation, id: string): Promise<ProducerRecord | null> {
+    return lookUpProducer(this.#rows, slot, incarnation, id);
   }
 
-  async producersSince(slot: Slot, incarnation: Incarnation, after: number): Promise<NamedProducer[]> {
-    const found: NamedProducer[] = [];
-    for await (const page of this.store.scan(producerRow.range(slot.slot, incarnation))) {
-      for (const entry of page) {
-        const record = producerRow.decode(entry.value);
-        if (record.change > after) found.push({ ...record, id: producerRow.decodeKey(entry.key).id });
-      }
-    }
-    return found;
+  producersSince(slot: Slot, incarnation: Incarnation, after: number): Promise<NamedProducer[]> {
+    return producersSince(this.store, slot, incarnation, after);
   }
 
   watch(slot: Slot, listener: Listener): () => void {
@@ -253,35 +240,41 @@ export class Core implements LogCore {
       const batch = this.#waiting.shift();
       if (batch === undefined) break;
       this.#flight = batch;
-      let outcomes: Outcome[];
+      const n = this.#rows.nextBatch;
+      let rows: BatchRows;
       const startedMs = performance.now();
       try {
-        const rows = rowsOf(batch, this.store.nextBatch, this.#options.now(), this.#options.logged);
-        outcomes = rows.outcomes;
-        await this.store.commit(rows.ops);
+        rows = rowsOf(batch, this.#journal, n, this.#options.now(), this.#options.logged);
+        await this.#rows.commit(rows.ops);
       } catch (error) {
         this.#fail(batch, error as Error);
         return;
       }
       this.#options.metrics.batchCommitted(batch.requests, batch.bytes, performance.now() - startedMs);
       this.#flight = null;
-      this.#publish(batch, outcomes);
+      this.#publish(batch, rows, n);
     }
     for (const done of this.#drained.splice(0)) done();
   }
 
   /** Durable: states move, requests are answered, watchers wake with the buffers that were written. */
-  #publish(batch: OpenBatch, outcomes: readonly Outcome[]): void {
+  #publish(batch: OpenBatch, rows: BatchRows, n: number): void {
+    const { outcomes } = rows;
+    const nowMs = this.#options.now();
     const partitions = new Set<number>();
-    for (const { work, before, after } of outcomes) {
+    this.#journal.forgetRows(rows.deleted);
+    if (rows.journaled) this.#journal.noteRow(n);
+    for (const tail of rows.emptied) this.#journal.remove(tail);
+    for (const { work, before, after, journaled } of outcomes) {
       const { slot } = work;
       slot.durable = after;
       if (slot.pending === work.next) slot.pending = after;
       slot.staged -= work.count;
+      if (journaled) this.#journal.add(work, after!, n, nowMs);
       this.#load.moved(slot.partition, before, after);
       if (!work.quiet || after === null) {
         partitions.add(slot.partition);
-        if (this.#options.logged) this.#load.marked(slot.partition, this.#options.now());
+        if (this.#options.logged) this.#load.marked(slot.partition, nowMs);
       }
     }
     batch.settle(null);
@@ -291,8 +284,26 @@ export class Core implements LogCore {
       this.#slots.settle(slot);
     }
     if (this.#hooks === null) return;
-    for (const { work, after } of outcomes) if (after !== null && work.appends.length > 0) this.#hooks.onAppended(work.slot, after.incarnation, work.from, after.tail - work.from);
+    for (const { slot, incarnation, from, bytes } of rows.written) this.#hooks.onAppended(slot, incarnation, from, bytes);
     for (const partition of partitions) this.#hooks.onPartitionChanged(partition);
+  }
+
+  /** Resolves when rows of streams hold these ends, or the store is opened again, which makes them so. */
+  async #written(tails: Iterable<JournalTail>): Promise<void> {
+    if (this.#closed || this.#healing) return;
+    for (const tail of tails) this.#journal.want(tail);
+    await this.#emptyBatch();
+  }
+
+  /** A batch of nothing but what the journal has to write, unless others join. */
+  #emptyBatch(): Promise<void> {
+    const batch = this.#batchFor(null, 0);
+    this.#schedule();
+    return batch.done.catch(() => undefined);
+  }
+
+  #writeJournal(): void {
+    if (!this.#closed && !this.#healing && this.#waiting.length === 0 && this.#journal.isDue(this.#options.now())) void this.#emptyBatch();
   }
 
   #tell(slot: Slot, event: StreamEvent): void {
@@ -309,9 +320,10 @@ export class Core implements LogCore {
   #fail(batch: OpenBatch, error: Error): void {
     this.#healing = true;
     this.#options.metrics.storePoisoned();
-    this.#options.logger.error({ err: error, event: 'store-poisoned', batch: this.store.nextBatch }, 'a batch failed: the hot store is closed and opened again');
+    this.#options.logger.error({ err: error, event: 'store-poisoned', batch: this.#rows.nextBatch }, 'a batch failed: the hot store is closed and opened again');
     const failed = [batch, ...this.#waiting.splice(0)];
     this.#flight = null;
+    this.#journal.clear();
     for (const lost of failed) {
       for (const { slot, count } of lost.works.values()) {
         slot.staged -= count;
@@ -328,7 +340,7 @@ export class Core implements LogCore {
   async #heal(): Promise<void> {
     while (!this.#closed) {
       try {
-        await this.store.reopen();
+        await this.#rows.reopen();
         await this.start();
         break;
       } catch (error) {
@@ -380,6 +392,8 @@ export class Core implements LogCore {
         void this.stage({ slot, next: { ...record, touchedAtMs: slot.touchedAtMs }, quiet: true }).catch(() => undefined);
       }
     }
+    if (this.#journalTimer !== null) clearInterval(this.#journalTimer);
+    while (!this.#healing && !this.#journal.isEmpty) await this.#written(this.#journal.tails());
     if (!this.#healing) await this.drain();
     this.#closed = true;
   }

@@ -68,10 +68,15 @@ async function checkStillThere(ctx: LogContext, key: StreamKey, incarnation: Inc
 }
 
 /** The part of [at, to) that one tier holds under the stream's state right now. */
-function nextTier(ctx: LogContext, slot: Slot, incarnation: Incarnation, at: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> {
+function nextTier(ctx: LogContext, slot: Slot, incarnation: Incarnation, at: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> | Iterable<Buffer> {
   const record = slot.durable;
   if (record === null || record.incarnation !== incarnation || at < record.retained) throw new HotGap(incarnation, at);
-  if (at >= record.hotStart) return ctx.hot.bytes(slot.slot, incarnation, at, to, signal);
+  if (at >= record.hotStart) {
+    const { tail } = slot;
+    if (tail === null) return ctx.hot.bytes(slot.slot, incarnation, at, to, signal);
+    if (at >= tail.from) return tail.read(at, to);
+    return ctx.hot.bytes(slot.slot, incarnation, at, Math.min(to, tail.from) as Offset, signal);
+  }
   const end = Math.min(to, Math.max(record.hotStart, at)) as Offset;
   if (end <= at || at >= record.sealed) throw new HotGap(incarnation, at);
   return ctx.cold.read(slot.slot, incarnation, at, end, signal);

@@ -2,9 +2,10 @@
  * One stream key in memory, and the bounded set of them.
  *
  * Owns: the two states of a stream (durable, pending), its watchers and producers in memory, and which slots stay in memory.
- * Promises: a slot that is pinned, has staged changes or watchers is never dropped; idle ones are kept only while there are at most `max` in all (I11).
+ * Promises: a slot that is pinned, has staged changes, an end in the journal or watchers is never dropped; idle ones are kept only while there are at most `max` in all (I11).
  */
-import type { StreamKey } from '../../../shared/protocol/types.js';
+import { advance, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
+import type { Append } from '../../../shared/storage/block.js';
 import type { ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { partitionOf, slotOf } from '../../../shared/storage/slots.js';
 import type { StreamSlot } from './core.js';
@@ -23,6 +24,8 @@ export class Slot implements StreamSlot {
   used = false;
   /** Key of the stream's row, made once. */
   rowKey: Buffer | null = null;
+  /** The end of the stream that has no rows of its own yet. */
+  tail: JournalTail | null = null;
   /** Staged changes that are not durable yet. */
   staged = 0;
   /** Live reads that hold off expiry (TTL-10). */
@@ -40,7 +43,51 @@ export class Slot implements StreamSlot {
   ) {}
 
   get idle(): boolean {
-    return this.pins === 0 && this.staged === 0 && (this.listeners === null || this.listeners.size === 0);
+    return this.pins === 0 && this.staged === 0 && this.tail === null && (this.listeners === null || this.listeners.size === 0);
+  }
+}
+
+/** Pieces of a read from memory are joined up to this, in bytes. */
+const PIECE_BYTES = 65_536;
+
+/** The end of one stream, [from, the durable tail), that lies in journal rows and here, and not in rows of its own. `Journal` alone writes its fields. */
+export class JournalTail {
+  readonly appends: Append[] = [];
+  readonly producers = new Map<string, ProducerRecord>();
+  bytes = 0;
+  /** To be written with the next batch. */
+  wanted = false;
+
+  constructor(
+    readonly slot: Slot,
+    readonly incarnation: Incarnation,
+    readonly from: Offset,
+    /** The batch that began it. */
+    readonly batch: number,
+    readonly sinceMs: number,
+  ) {}
+
+  /** Bytes [at, to), which lie in here. */
+  *read(at: Offset, to: Offset): Generator<Buffer, void, void> {
+    let pieces: Buffer[] = [];
+    let bytes = 0;
+    let start = this.from;
+    for (const { payload } of this.appends) {
+      if (start >= to) break;
+      const end = advance(start, payload.length);
+      if (end > at) {
+        const piece = payload.subarray(Math.max(0, at - start), Math.min(payload.length, to - start));
+        pieces.push(piece);
+        bytes += piece.length;
+        if (bytes >= PIECE_BYTES) {
+          yield pieces.length === 1 ? piece : Buffer.concat(pieces, bytes);
+          pieces = [];
+          bytes = 0;
+        }
+      }
+      start = end;
+    }
+    if (bytes > 0) yield pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, bytes);
   }
 }
 

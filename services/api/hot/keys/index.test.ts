@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../../../shared/protocol/types.js';
 import { anyColdRef, anyCount, anyCrc, anyIncarnation, anyKey, anyObjectId, anyProducer, anySnapshot, anyStreamRecord, anyTimeMs } from '../../../../shared/storage/records/arbitrary.contract.js';
-import { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, markerRow, metaRow, nameRow, objectRow, producerRow, refRow, ROWS, snapshotRow, streamRow } from './index.js';
+import { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, journalRow, markerRow, metaRow, nameRow, objectRow, producerRow, refRow, ROWS, snapshotRow, streamRow } from './index.js';
 import { successor, within } from './layout.js';
 import { rowContract, valueContract } from './row.contract.js';
 
@@ -38,6 +38,25 @@ rowContract('marker', {
   decode: markerRow.decode,
 });
 valueContract('marker', { values: fc.record({ n: anyCount, crc: anyCrc, before: anyCrc }), encode: markerRow.encode, decode: markerRow.decode });
+
+const anyEntries = fc.array(fc.record({
+  rowKey: fc.tuple(anySlot, anyKey).map(([slot, key]) => streamRow.key(slot, key)),
+  incarnation: anyInc,
+  state: fc.option(anyStreamRecord.map((state) => streamRow.encode(state))),
+  producers: fc.array(fc.record({ id: anyId, value: anyProducer.map((producer) => producerRow.encode(producer)) }), { maxLength: 3 }),
+  block: fc.uint8Array({ minLength: 8, maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
+}), { maxLength: 4 });
+rowContract('journal', {
+  kind: journalRow.kind,
+  parts: fc.tuple(anyCount),
+  key: ([batch]) => journalRow.key(batch),
+  decodeKey: (key) => [journalRow.decodeKey(key).batch] as [number],
+  ranges: [{ fixed: 0, range: () => journalRow.range() }],
+  values: anyEntries,
+  encode: journalRow.encode,
+  decode: journalRow.decode,
+});
+valueContract('journal', { values: anyEntries, encode: journalRow.encode, decode: journalRow.decode });
 
 rowContract('stream', {
   kind: streamRow.kind,

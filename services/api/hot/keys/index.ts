@@ -5,6 +5,7 @@
  * | -------------- | ---- | ---------------------- | ---------------------------------------------------------- | ------------------------- | ------------------ |
  * | metaRow        | 0x01 | directory              | name                                                       | raw                       | replaced           |
  * | markerRow      | 0x02 | directory              | n mod ring (4)                                             | number and sums of a batch | replaced (ring)   |
+ * | journalRow     | 0x03 | directory              | number of a batch (8)                                      | small appends of a batch  | put, deleted       |
  * | streamRow      | 0x10 | slot                   | slot (2), stream key                                       | StreamRecord              | replaced           |
  * | nameRow        | 0x11 | directory              | stream key                                                 | none                      | put, deleted       |
  * | dataRow        | 0x12 | incarnation            | slot (2), incarnation (8), end (8)                         | encoded block             | folded, deleted    |
@@ -20,7 +21,7 @@
  * | appliedRow     | 0x25 | partition              | partition (2)                                              | session, seq, slice       | replaced           |
  * | bucketFenceRow | 0x26 | directory              | bucket id                                                  | when                      | put                |
  *
- * Numbers in keys are big-endian. The durable store adds a sum over key and value behind every value but those of data rows, which carry their own.
+ * Numbers in keys are big-endian. The durable store adds a sum over key and value behind every value but those of data, journal and marker rows, which carry their own.
  */
 import type { KIND } from './layout.js';
 import { appliedRow } from './applied.js';
@@ -31,6 +32,7 @@ import { dirtyRow } from './dirty.js';
 import { doomedRow } from './doomed.js';
 import { evictRow } from './evict.js';
 import { expiryRow } from './expiry.js';
+import { journalRow } from './journal.js';
 import { markerRow } from './marker.js';
 import { metaRow } from './meta.js';
 import { nameRow } from './name.js';
@@ -44,6 +46,7 @@ import { streamRow } from './stream.js';
 export const ROWS = {
   meta: metaRow,
   marker: markerRow,
+  journal: journalRow,
   stream: streamRow,
   name: nameRow,
   data: dataRow,
@@ -60,7 +63,7 @@ export const ROWS = {
   bucketFence: bucketFenceRow,
 } as const satisfies { readonly [K in keyof typeof KIND]: { readonly kind: (typeof KIND)[K] } };
 
-export { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, markerRow, metaRow, nameRow, objectRow, producerRow, refRow, snapshotRow, streamRow };
+export { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, journalRow, markerRow, metaRow, nameRow, objectRow, producerRow, refRow, snapshotRow, streamRow };
 export type { Applied } from './applied.js';
 export { BODY_CHUNK_MAX } from './body.js';
 export type { BucketFence } from './bucket-fence.js';
@@ -68,6 +71,7 @@ export type { Dirty } from './dirty.js';
 export type { Doomed } from './doomed.js';
 export type { Eviction } from './evict.js';
 export { EMPTY, KIND, U64_END, type KeyRange } from './layout.js';
+export type { JournalEntry } from './journal.js';
 export { MARKER_RING, type Marker } from './marker.js';
 export { META } from './meta.js';
 export type { ObjectUse } from './object.js';

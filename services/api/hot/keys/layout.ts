@@ -13,6 +13,7 @@ import { isUtf8 } from 'node:buffer';
 export const KIND = {
   meta: 0x01,
   marker: 0x02,
+  journal: 0x03,
   stream: 0x10,
   name: 0x11,
   data: 0x12,

@@ -1,0 +1,128 @@
+/**
+ * Journal rows become rows of their streams when a directory is opened (design section 5).
+ *
+ * Owns: that step. Promises: afterwards there is no journal row, and every stream's row, its producers and its values say what its appends said; a crash amidst it loses nothing, since what was
+ * done already is recognised by the tail; appends that do not touch are damage and not data (I1, I9).
+ */
+import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
+import { BLOCK_ENTRIES_MAX, BLOCK_PAYLOAD_MAX, decodeBlock, mergeBlocks } from '../../../shared/storage/block.js';
+import { BadBytes } from '../../../shared/storage/codec.js';
+import { HotStoreDamaged } from './durable.js';
+import { dataRow, journalRow, producerRow, streamRow, type JournalEntry } from './keys/index.js';
+import type { HotOp, HotStore } from './store.js';
+
+/** Bytes of blocks gathered before they are written, and bytes of one batch. */
+const GATHERED_BYTES_MAX = 8_388_608;
+const BATCH_BYTES_MAX = 4_194_304;
+/** Rows deleted in one batch. */
+const DELETES_MAX = 8_192;
+
+export interface ReplayStore extends Pick<HotStore, 'get' | 'scan'> {
+  commit(ops: readonly HotOp[]): Promise<void>;
+}
+
+interface Step extends JournalEntry {
+  readonly batch: number;
+  readonly start: Offset;
+  readonly end: Offset;
+  readonly entries: number;
+}
+
+/** Returns how many journal rows there were. Throws `HotStoreDamaged`. */
+export async function replayJournal(store: ReplayStore): Promise<number> {
+  const rows: Buffer[] = [];
+  let steps = new Map<Incarnation, Step[]>();
+  let bytes = 0;
+  for await (const page of store.scan(journalRow.range())) {
+    for (const { key, value } of page) {
+      rows.push(key);
+      for (const entry of entriesOf(key, value)) {
+        const { incarnation } = entry;
+        const known = steps.get(incarnation);
+        if (known === undefined) steps.set(incarnation, [entry]);
+        else known.push(entry);
+        bytes += entry.block.length;
+      }
+      if (bytes < GATHERED_BYTES_MAX) continue;
+      await write(store, steps);
+      steps = new Map();
+      bytes = 0;
+    }
+  }
+  await write(store, steps);
+  for (let at = 0; at < rows.length; at += DELETES_MAX) await store.commit(rows.slice(at, at + DELETES_MAX).map((key) => ({ type: 'del', key }) as const));
+  return rows.length;
+}
+
+/** What one journal row says, with the ranges of its blocks. Throws `HotStoreDamaged`. */
+export function entriesOf(key: Buffer, value: Buffer): Step[] {
+  try {
+    const { batch } = journalRow.decodeKey(key);
+    return journalRow.decode(value).map((entry) => {
+      const { start, end, entries } = decodeBlock(entry.block);
+      return { ...entry, batch, start, end, entries: entries.length };
+    });
+  } catch (error) {
+    if (!(error instanceof BadBytes)) throw error;
+    throw new HotStoreDamaged([], [], `a journal row of the hot store is damaged: ${error.message}`, { cause: error });
+  }
+}
+
+async function write(store: ReplayStore, steps: ReadonlyMap<Incarnation, readonly Step[]>): Promise<void> {
+  let ops: HotOp[] = [];
+  let bytes = 0;
+  for (const of of steps.values()) {
+    for (const op of await rowsOf(store, of)) {
+      ops.push(op);
+      bytes += op.key.length + (op.type === 'put' ? op.value.length : 0);
+    }
+    if (bytes < BATCH_BYTES_MAX) continue;
+    await store.commit(ops);
+    ops = [];
+    bytes = 0;
+  }
+  if (ops.length > 0) await store.commit(ops);
+}
+
+/** Rows of one life of one stream; none when that life is over. */
+async function rowsOf(store: ReplayStore, all: readonly Step[]): Promise<HotOp[]> {
+  const { rowKey, incarnation } = all[0]!;
+  const value = await store.get(rowKey);
+  const before = value === undefined ? null : streamRow.decode(value);
+  if (before === null || before.incarnation !== incarnation) return [];
+  const { slot, key } = streamRow.decodeKey(rowKey);
+  const steps = all.filter(({ end }) => end > before.tail);
+  let at = before.tail;
+  let state = before;
+  const producers = new Map<string, Buffer>();
+  for (const step of steps) {
+    if (step.start !== at) throw new HotStoreDamaged([], [key], `the hot store lost data: the bytes of ${key} from ${at} to ${step.start} are missing`);
+    at = step.end;
+    state = { ...(step.state === null ? state : streamRow.decode(step.state)), tail: at, change: step.batch };
+    for (const { id, value: record } of step.producers) producers.set(id, record);
+  }
+  if (steps.length === 0) return [];
+  const ops: HotOp[] = [{ type: 'put', key: rowKey, value: streamRow.encode(state) }];
+  for (const [id, record] of producers) ops.push({ type: 'put', key: producerRow.key(slot, incarnation, id), value: record });
+  for (const group of groupsOf(steps)) ops.push({ type: 'put', key: dataRow.key(slot, incarnation, group.at(-1)!.end), value: mergeBlocks(group.map(({ block }) => block)) });
+  return ops;
+}
+
+/** Neighbours that make one block together. */
+function groupsOf(steps: readonly Step[]): Step[][] {
+  const groups: Step[][] = [];
+  let bytes = Infinity;
+  let entries = 0;
+  for (const step of steps) {
+    bytes += step.end - step.start;
+    entries += step.entries;
+    if (bytes <= BLOCK_PAYLOAD_MAX && entries <= BLOCK_ENTRIES_MAX) {
+      groups.at(-1)!.push(step);
+    } else {
+      groups.push([step]);
+      bytes = step.end - step.start;
+      entries = step.entries;
+    }
+  }
+  return groups;
+}
