@@ -6,7 +6,6 @@
  */
 import type { Config } from '../../shared/config/index.js';
 import { createMetrics, type Logger } from '../../shared/observability/index.js';
-import { QueueRunner } from '../../shared/queue/index.js';
 import { createAdminApp } from './admin/app.js';
 import { WorkRoutes } from './admin/work-routes.js';
 import { StartRefused } from './cold/start-refused.js';
@@ -44,7 +43,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   const { logger, now = processClock, random = Math.random } = deps;
   refuseMissingParts(config);
   const metrics = createMetrics();
-  const engine = await openEngine(config, { logger, metrics, now, runner: runnerOf(config, deps) });
+  const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps) });
   const listeners: Listener[] = [];
   try {
     metrics.bind({
@@ -64,7 +63,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
     listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger, endLongAnswers: () => work.end() }).catch((error: unknown) => {
       throw listenRefused(error, config.adminHost, config.adminPort, 'FIRN_ADMIN_PORT');
     }));
-    listeners.push(await listen({ host: config.host, port: config.port, handler: app.koa.callback(), logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close() }).catch((error: unknown) => {
+    listeners.push(await listen({ host: config.host, port: config.port, handler: app.handler, logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close() }).catch((error: unknown) => {
       throw listenRefused(error, config.host, config.port, 'FIRN_PORT');
     }));
   } catch (error) {
@@ -81,9 +80,10 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
 }
 
 /** How jobs run: under BullMQ when the settings name a Redis, else in this process. */
-function runnerOf(config: Config, { logger, now = processClock }: NodeDeps): EngineDeps['runner'] {
+async function runnerOf(config: Config, { logger, now = processClock }: NodeDeps): Promise<EngineDeps['runner']> {
   const { redisUrl: url, jobs: role } = config;
   if (url === null || role === 'embedded') return undefined;
+  const { QueueRunner } = await import('../../shared/queue/queue-runner.js');
   return (handlers, storeId) => new QueueRunner({ url, role, storeId, handlers, logger, now });
 }
 

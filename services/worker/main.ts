@@ -5,7 +5,8 @@
  * come in any order, and go and come back; a stop lets running jobs finish or give up within its grace, and what was given up is tried again by whoever is there.
  */
 import type { Logger } from '../../shared/observability/index.js';
-import { QueueRunner, type JobKind } from '../../shared/queue/index.js';
+import type { JobKind } from '../../shared/queue/index.js';
+import { QueueRunner } from '../../shared/queue/queue-runner.js';
 import { STORE_KEY } from '../../shared/storage/keys.js';
 import { ObjectMissing, type ObjectStore } from '../../shared/storage/object-store.js';
 import { parseStoreDocument } from '../../shared/storage/store-json.js';

@@ -14,7 +14,7 @@ import type { StepName, Steps } from '../../services/api/cold/steps.js';
 import { listen, type Listener } from '../../services/api/http/server.js';
 import { startWorker, type RunningWorker } from '../../services/worker/main.js';
 import { createLogger } from '../../shared/observability/index.js';
-import { QueueRunner } from '../../shared/queue/index.js';
+import { QueueRunner } from '../../shared/queue/queue-runner.js';
 import { FsObjectStore } from '../../shared/storage/fs-store.js';
 import { join } from 'node:path';
 import { freePort } from '../support/node.js';

@@ -4,14 +4,18 @@
  * Owns: the cut of a stored block at a frontier that lies inside it (a retention boundary, or a value folded meanwhile), and the sums of a range.
  * Promises: entry boundaries and times survive every cut and join; a damaged value throws `BadBytes`, a missing one `HotGap` (I9).
  */
-import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
+import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import {
   BLOCK_ENTRIES_MAX, BLOCK_PAYLOAD_MAX, decodeBlock, decodeBlockHead, encodeBlock, mergeBlocks, type Block, type BlockEntry, type BlockHead,
 } from '../../../shared/storage/block.js';
 import { crc32cCombine } from '../../../shared/storage/crc.js';
 import { dataRow } from '../hot/keys/index.js';
+import { SCAN_PAGE_BYTES } from '../hot/rocks-store.js';
 import type { DurableStore } from '../hot/durable.js';
 import { HotGap } from '../log/core.js';
+
+/** Allowance for keys and heads of blocks, so that a short range is fetched in one page and no more. */
+const PAGE_SLACK_BYTES = 4_096;
 
 export interface HotRange {
   readonly slot: number;
@@ -25,7 +29,7 @@ async function* storedValues(store: DurableStore, range: HotRange): AsyncGenerat
   const { slot, incarnation, from, to } = range;
   let at = from;
   if (at >= to) return;
-  for await (const page of store.scan(dataRow.range(slot, incarnation, advance(from, 1)))) {
+  for await (const page of store.scan({ ...dataRow.covering(slot, incarnation, from, to), through: to, pageBytes: Math.min(SCAN_PAGE_BYTES, to - from + PAGE_SLACK_BYTES) })) {
     for (const { value } of page) {
       const head = decodeBlockHead(value);
       if (head.start > at) throw new HotGap(incarnation, at);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { advance, ZERO, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
-import { decodeBlock, packAppends } from '../../../shared/storage/block.js';
+import { decodeBlock } from '../../../shared/storage/block.js';
 import { HotStoreDamaged } from './durable.js';
 import { streamsWithGaps } from './gap-walk.js';
 import { entriesOf as rowsIn, failure, HotBed, TestStream } from './hot-bed.contract.js';
@@ -20,8 +20,7 @@ const stream = (name: string): TestStream => new TestStream(name as StreamKey, i
 
 /** What a journal row says of an append at `start`. */
 function entry(of: TestStream, start: number, text: string): JournalEntry {
-  const [block] = packAppends(start as Offset, [{ payload: Buffer.from(text), atMs: 5 }]);
-  return { rowKey: streamRow.key(of.slot, of.key), incarnation: of.incarnation, state: null, producers: [], block: block!.value };
+  return { rowKey: streamRow.key(of.slot, of.key), incarnation: of.incarnation, state: null, producers: [], start: start as Offset, appends: [{ payload: Buffer.from(text), atMs: 5 }] };
 }
 
 const row = (batch: number, ...entries: JournalEntry[]): HotOp => ({ type: 'put', key: journalRow.key(batch), value: journalRow.encode(entries) });

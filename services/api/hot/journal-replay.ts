@@ -4,14 +4,14 @@
  * Owns: that step. Promises: afterwards there is no journal row, and every stream's row, its producers and its values say what its appends said; a crash amidst it loses nothing, since what was
  * done already is recognised by the tail; appends that do not touch are damage and not data (I1, I9).
  */
-import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
-import { BLOCK_ENTRIES_MAX, BLOCK_PAYLOAD_MAX, decodeBlock, mergeBlocks } from '../../../shared/storage/block.js';
+import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
+import { packAppends } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { HotStoreDamaged } from './durable.js';
 import { dataRow, journalRow, producerRow, streamRow, type JournalEntry } from './keys/index.js';
 import type { HotOp, HotStore } from './store.js';
 
-/** Bytes of blocks gathered before they are written, and bytes of one batch. */
+/** Bytes of appends gathered before they are written, and bytes of one batch. */
 const GATHERED_BYTES_MAX = 8_388_608;
 const BATCH_BYTES_MAX = 4_194_304;
 /** Rows deleted in one batch. */
@@ -23,9 +23,7 @@ export interface ReplayStore extends Pick<HotStore, 'get' | 'scan'> {
 
 interface Step extends JournalEntry {
   readonly batch: number;
-  readonly start: Offset;
   readonly end: Offset;
-  readonly entries: number;
 }
 
 /** Returns how many journal rows there were. Throws `HotStoreDamaged`. */
@@ -41,7 +39,7 @@ export async function replayJournal(store: ReplayStore): Promise<number> {
         const known = steps.get(incarnation);
         if (known === undefined) steps.set(incarnation, [entry]);
         else known.push(entry);
-        bytes += entry.block.length;
+        bytes += entry.end - entry.start;
       }
       if (bytes < GATHERED_BYTES_MAX) continue;
       await write(store, steps);
@@ -54,14 +52,11 @@ export async function replayJournal(store: ReplayStore): Promise<number> {
   return rows.length;
 }
 
-/** What one journal row says, with the ranges of its blocks. Throws `HotStoreDamaged`. */
+/** What one journal row says, with the end of its appends. Throws `HotStoreDamaged`. */
 export function entriesOf(key: Buffer, value: Buffer): Step[] {
   try {
     const { batch } = journalRow.decodeKey(key);
-    return journalRow.decode(value).map((entry) => {
-      const { start, end, entries } = decodeBlock(entry.block);
-      return { ...entry, batch, start, end, entries: entries.length };
-    });
+    return journalRow.decode(value).map((entry) => ({ ...entry, batch, end: advance(entry.start, entry.appends.reduce((bytes, { payload }) => bytes + payload.length, 0)) }));
   } catch (error) {
     if (!(error instanceof BadBytes)) throw error;
     throw new HotStoreDamaged([], [], `a journal row of the hot store is damaged: ${error.message}`, { cause: error });
@@ -104,25 +99,6 @@ async function rowsOf(store: ReplayStore, all: readonly Step[]): Promise<HotOp[]
   if (steps.length === 0) return [];
   const ops: HotOp[] = [{ type: 'put', key: rowKey, value: streamRow.encode(state) }];
   for (const [id, record] of producers) ops.push({ type: 'put', key: producerRow.key(slot, incarnation, id), value: record });
-  for (const group of groupsOf(steps)) ops.push({ type: 'put', key: dataRow.key(slot, incarnation, group.at(-1)!.end), value: mergeBlocks(group.map(({ block }) => block)) });
+  for (const block of packAppends(before.tail, steps.flatMap(({ appends }) => appends))) ops.push({ type: 'put', key: dataRow.key(slot, incarnation, block.end), value: block.value });
   return ops;
-}
-
-/** Neighbours that make one block together. */
-function groupsOf(steps: readonly Step[]): Step[][] {
-  const groups: Step[][] = [];
-  let bytes = Infinity;
-  let entries = 0;
-  for (const step of steps) {
-    bytes += step.end - step.start;
-    entries += step.entries;
-    if (bytes <= BLOCK_PAYLOAD_MAX && entries <= BLOCK_ENTRIES_MAX) {
-      groups.at(-1)!.push(step);
-    } else {
-      groups.push([step]);
-      bytes = step.end - step.start;
-      entries = step.entries;
-    }
-  }
-  return groups;
 }

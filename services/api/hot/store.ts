@@ -5,6 +5,8 @@
  * Keys order bytewise. `batch` is atomic: all or none, also over a crash.
  */
 
+import type { Offset } from '../../../shared/protocol/types.js';
+
 export type HotOp =
   | { readonly type: 'put'; readonly key: Buffer; readonly value: Buffer }
   | { readonly type: 'del'; readonly key: Buffer };
@@ -18,6 +20,8 @@ export interface ScanRange {
   readonly limit?: number;
   /** false: values come back empty, only keys are read. */
   readonly values?: boolean;
+  /** For data rows of one stream: the caller needs no bytes from this offset on, so later ones need not lie in rows. */
+  readonly through?: Offset;
   /** Bytes fetched at a time, 1 MiB by default: a page ends with the entry that exceeds them. The first page is one entry. */
   readonly pageBytes?: number;
 }

@@ -1,12 +1,11 @@
 /**
- * The Koa application of the client listener: both surfaces, nothing else (design sections 1, 3, 8).
+ * The application of the client listener: both surfaces, nothing else (design sections 1, 3, 8).
  *
- * Owns: which handler answers what. Promises: one middleware renders every failure; one matches every route, by hand, ahead of anything
- * else; Koa's own answer is never used, so a head is written once.
+ * Owns: which handler answers what. Promises: every route is matched by hand, every failure rendered in one place, a head written once.
+ *
+ * Koa served here too until nothing of it was left in use but its context, which each small append paid for; operators' routes have it.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
-import Koa from 'koa';
+import type { RequestListener } from 'node:http';
 import type { HubTimes } from '../live/hub.js';
 import { append } from './append.js';
 import { Bodies, type BodyLimit } from './body.js';
@@ -34,7 +33,7 @@ export interface ClientAppOptions {
 }
 
 export interface ClientApp {
-  readonly koa: Koa;
+  readonly handler: RequestListener;
   readonly live: LiveReads;
   readonly bodies: Bodies;
   /** Ends live reads, with what tells their clients where to go on; later ones end at once. */
@@ -43,45 +42,22 @@ export interface ClientApp {
   close(): void;
 }
 
-/**
- * Koa without the part that we never use: its own answer, and the listeners that it puts on every response to find out how that went.
- * That part took an eighth of the time of a small append.
- */
-class ClientKoa extends Koa {
-  override callback(): (req: IncomingMessage | Http2ServerRequest, res: ServerResponse | Http2ServerResponse) => Promise<void> {
-    const [answer, ...more] = this.middleware;
-    if (answer === undefined || more.length > 0) throw new Error('the client listener has one middleware');
-    return async (req, res) => {
-      try {
-        await answer(this.createContext(req as IncomingMessage, res as ServerResponse), next);
-      } catch (error) {
-        this.emit('error', error);
-        (res as ServerResponse).destroy();
-      }
-    };
-  }
-}
-
-function next(): Promise<void> {
-  return Promise.resolve();
-}
-
 /** `deps.now` and `deps.random` are used wherever an answer depends on them. */
 export function createClientApp(deps: HttpDeps, options: ClientAppOptions = {}): ClientApp {
-  const koa = new ClientKoa();
   const bodies = new Bodies(() => performance.now(), options.bodyWindowMs, options.ingressBytesMax);
   const live = new LiveReads(deps, { times: options.sse, readersMax: options.liveReadersMax });
   const surface = new Surface(deps, bodies, live);
-  koa.use((ctx) => {
-    ctx.respond = false;
-    return surface.answer(new Exchange(deps, ctx.req, ctx.res));
-  });
-  koa.on('error', (error: Error) => deps.logger.error({ event: 'request-failed', err: error }, 'a request could not even be refused'));
+  const handler: RequestListener = (req, res) => {
+    surface.answer(new Exchange(deps, req, res)).catch((error: unknown) => {
+      deps.logger.error({ event: 'request-failed', err: error }, 'a request could not even be refused');
+      res.destroy();
+    });
+  };
   const close = (): void => {
     live.close();
     bodies.close();
   };
-  return { koa, live, bodies, endLongAnswers: () => live.shutdown(), close };
+  return { handler, live, bodies, endLongAnswers: () => live.shutdown(), close };
 }
 
 class Surface {
@@ -97,7 +73,7 @@ class Surface {
     this.#snapshotLimit = { bytes: config.snapshotBytesMax, code: 'SNAPSHOT_TOO_LARGE', header: 'Ursula-Max-Snapshot-Bytes' };
   }
 
-  /** Never rejects. */
+  /** A rejection is a fault of Firn's. */
   async answer(exchange: Exchange): Promise<void> {
     try {
       const { method } = exchange.req;

@@ -49,6 +49,8 @@ interface Receiving {
   windowStartMs: number;
   /** What has to come within BODY_TIME_MS; 0: the least rate will do. */
   readonly expectedBytes: number;
+  /** Where `Bodies` keeps it. */
+  place: number;
   /** The client is to send: false while the server itself is not reading. */
   readonly waiting: boolean;
   fail(error: FirnError): void;
@@ -57,7 +59,8 @@ interface Receiving {
 /** Bodies of one listener: the budget, and those under way. */
 export class Bodies {
   #heldBytes = 0;
-  readonly #underWay = new Set<Receiving>();
+  /** In no order: the last one takes the place of one that goes, as a set would cost a small append more than its body. */
+  readonly #underWay: Receiving[] = [];
   readonly #timer: NodeJS.Timeout;
   readonly #windowMs: number;
   readonly #now: () => number;
@@ -129,11 +132,16 @@ export class Bodies {
   }
 
   watch(body: Receiving): void {
-    this.#underWay.add(body);
+    body.place = this.#underWay.push(body) - 1;
   }
 
+  /** Nothing when it is not watched. */
   unwatch(body: Receiving): void {
-    this.#underWay.delete(body);
+    if (this.#underWay[body.place] !== body) return;
+    const last = this.#underWay.pop()!;
+    if (last === body) return;
+    this.#underWay[body.place] = last;
+    last.place = body.place;
   }
 
   get nowMs(): number {
@@ -144,10 +152,12 @@ export class Bodies {
     const now = this.#now();
     const least = (BODY_WINDOW_BYTES * this.#windowMs) / BODY_WINDOW_MS;
     const share = this.#windowMs / BODY_TIME_MS;
-    for (const body of this.#underWay) {
+    // From the end: one that goes leaves its place to one that was looked at already.
+    for (let at = this.#underWay.length - 1; at >= 0; at--) {
+      const body = this.#underWay[at]!;
       if (body.waiting && now - body.windowStartMs < this.#windowMs) continue;
       if (body.waiting && body.windowBytes < Math.max(least, body.expectedBytes * share)) {
-        this.#underWay.delete(body);
+        this.unwatch(body);
         body.fail(new FirnError('BODY_TOO_SLOW'));
         continue;
       }
@@ -177,6 +187,7 @@ function onBroken(this: ReceivingRequest): void {
 }
 
 class WholeBody implements Receiving {
+  place = -1;
   windowBytes = 0;
   windowStartMs: number;
   readonly waiting = true;
@@ -269,6 +280,7 @@ function ignore(): void {}
 
 /** Takes a request apart piece by piece without ending its connection when the reader leaves. */
 class PieceReader implements Receiving {
+  place = -1;
   windowBytes = 0;
   waiting = false;
   /** A snapshot may be large and its line slow: it streams, and holds little. */

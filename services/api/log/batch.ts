@@ -160,10 +160,10 @@ function isJournaled(work: SlotWork, before: StreamRecord | null, next: StreamRe
 }
 
 function journalEntry(work: SlotWork, before: StreamRecord, after: StreamRecord): JournalEntry {
-  const [block, more] = packAppends(work.from, work.appends);
-  if (block === undefined || more !== undefined || block.end !== after.tail) throw new Error(`appends of ${work.appendBytes} bytes from ${work.from} on are not one block up to ${after.tail}`);
+  const { from, appends } = work;
+  if (from + work.appendBytes !== after.tail) throw new Error(`${work.appendBytes} bytes from ${from} on do not end at the tail ${after.tail}`);
   const producers = work.producers === null ? NO_PRODUCERS : [...work.producers].map(([id, record]) => ({ id, value: producerRow.encode({ ...record, change: after.change }) }));
-  return { rowKey: rowKeyOf(work.slot), incarnation: after.incarnation, state: onlyGrew(before, after) ? null : streamRow.encode(after), producers, block: block.value };
+  return { rowKey: rowKeyOf(work.slot), incarnation: after.incarnation, state: onlyGrew(before, after) ? null : streamRow.encode(after), producers, start: from, appends };
 }
 
 const NO_PRODUCERS: readonly [] = [];

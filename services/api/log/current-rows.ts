@@ -80,9 +80,9 @@ export class CurrentRows implements DurableStore {
     return this.#journal.tailOfKey(streamRow.decodeKey(key).key);
   }
 
-  #tailsIn({ from, to }: ScanRange): JournalTail[] {
+  #tailsIn({ from, to, through }: ScanRange): JournalTail[] {
     if (this.#journal.isEmpty || !overlaps(from, to)) return [];
-    if (isOneLife(from, to)) return [from, to].map((key) => this.#journal.tailOf(incarnationOf(key))).filter((tail) => tail !== undefined);
+    if (isOneLife(from, to)) return [from, to].map((key) => this.#journal.tailOf(incarnationOf(key))).filter((tail) => tail !== undefined && (through === undefined || tail.from < through)) as JournalTail[];
     return [...this.#journal.tails()];
   }
 }

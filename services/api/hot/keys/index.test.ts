@@ -44,7 +44,8 @@ const anyEntries = fc.array(fc.record({
   incarnation: anyInc,
   state: fc.option(anyStreamRecord.map((state) => streamRow.encode(state))),
   producers: fc.array(fc.record({ id: anyId, value: anyProducer.map((producer) => producerRow.encode(producer)) }), { maxLength: 3 }),
-  block: fc.uint8Array({ minLength: 8, maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
+  start: anyOffset,
+  appends: fc.array(fc.record({ payload: fc.uint8Array({ minLength: 1, maxLength: 50 }).map((bytes) => Buffer.from(bytes)), atMs: fc.integer({ min: 0, max: 2 ** 42 }) }), { maxLength: 4 }),
 }), { maxLength: 4 });
 rowContract('journal', {
   kind: journalRow.kind,

@@ -1,17 +1,18 @@
 /**
  * Small appends of one batch, together: `kind | number of the batch (8)` -> entries, one a stream. Written with the batch, gone once the streams' own rows hold what it says.
  *
- * Layout of the value: version u8 | entry count | per entry: stream row key, incarnation, state (no bytes: only the tail moved), producer count, per producer: id, record, then the block (each with its
- * length before it; counts and lengths are varints) | CRC32C of all that. State, producer record and block are the values of the rows that they stand for.
+ * Layout of the value: version u8 | entry count | per entry: stream row key, incarnation, state (no bytes: only the tail moved), producer count, per producer: id, record; then start, append count,
+ * per append: time relative to the one before (the first: to 0), bytes | CRC32C of all that. Keys, values and bytes have their length before them; counts, lengths and times are varints. State and producer record are the
+ * values of the rows that they stand for.
  */
-import type { Incarnation } from '../../../../shared/protocol/types.js';
+import type { Incarnation, Offset } from '../../../../shared/protocol/types.js';
+import { BLOCK_PAYLOAD_MAX, type Append } from '../../../../shared/storage/block.js';
 import { sealed, unsealed, type ByteReader } from '../../../../shared/storage/codec.js';
-import { BLOCK_PAYLOAD_MAX } from '../../../../shared/storage/block.js';
 import { KIND, KeyReader, newKey, putU64, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
-/** A block is longer than its payload by its table of entries. */
-const PART_BYTES_MAX = 2 * BLOCK_PAYLOAD_MAX;
+/** Longest key, value or append. */
+const PART_BYTES_MAX = BLOCK_PAYLOAD_MAX;
 
 /** What a batch did to one stream by nothing but appends. */
 export interface JournalEntry {
@@ -21,8 +22,9 @@ export interface JournalEntry {
   /** Value of the stream's row behind the appends; null: as before, but for tail and change. */
   readonly state: Buffer | null;
   readonly producers: readonly { readonly id: string; readonly value: Buffer }[];
-  /** Value of the data row. */
-  readonly block: Buffer;
+  /** Where the first of the appends begins. */
+  readonly start: Offset;
+  readonly appends: readonly Append[];
 }
 
 export const journalRow = {
@@ -44,7 +46,7 @@ export const journalRow = {
   encode(entries: readonly JournalEntry[]): Buffer {
     return sealed(VERSION, entries, (writer) => {
       writer.varint(entries.length);
-      for (const { rowKey, incarnation, state, producers, block } of entries) {
+      for (const { rowKey, incarnation, state, producers, start, appends } of entries) {
         writer.bytes(rowKey);
         writer.varint(incarnation);
         writer.bytes(state ?? NOTHING);
@@ -53,7 +55,14 @@ export const journalRow = {
           writer.string(id);
           writer.bytes(value);
         }
-        writer.bytes(block);
+        writer.varint(start);
+        writer.varint(appends.length);
+        let before = 0;
+        for (const { payload, atMs } of appends) {
+          writer.zigzag(atMs - before);
+          writer.bytes(payload);
+          before = atMs;
+        }
       }
     });
   },
@@ -69,5 +78,11 @@ function readEntry(reader: ByteReader): JournalEntry {
   const incarnation = reader.varint() as Incarnation;
   const state = reader.bytes(PART_BYTES_MAX);
   const producers = reader.many(2, (each) => ({ id: each.string(), value: each.bytes(PART_BYTES_MAX) }));
-  return { rowKey, incarnation, state: state.length === 0 ? null : state, producers, block: reader.bytes(PART_BYTES_MAX) };
+  const start = reader.varint() as Offset;
+  let atMs = 0;
+  const appends = reader.many(2, (each) => {
+    atMs += each.zigzag();
+    return { atMs, payload: each.bytes(PART_BYTES_MAX) };
+  });
+  return { rowKey, incarnation, state: state.length === 0 ? null : state, producers, start, appends };
 }

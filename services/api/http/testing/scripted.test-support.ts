@@ -60,7 +60,7 @@ export class ScriptedServer {
       log: scripted, config: { publicUrl: null, cold: 'fs', requestBytesMax: 1_000_000, snapshotBytesMax: 2_000_000, corsOrigins: [], ...config }, logger, metrics, now: () => NOW_MS, random: () => 0.5,
     }, options);
     const listener = await listen({
-      host: '127.0.0.1', port: 0, handler: app.koa.callback(), logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close(), connectionsMax: options.connectionsMax, answerStallMs: options.answerStallMs,
+      host: '127.0.0.1', port: 0, handler: app.handler, logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close(), connectionsMax: options.connectionsMax, answerStallMs: options.answerStallMs,
     });
     return new ScriptedServer(app, listener, metrics, lines);
   }
