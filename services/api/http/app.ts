@@ -47,12 +47,7 @@ export function createClientApp(deps: HttpDeps, options: ClientAppOptions = {}):
   const bodies = new Bodies(() => performance.now(), options.bodyWindowMs, options.ingressBytesMax);
   const live = new LiveReads(deps, { times: options.sse, readersMax: options.liveReadersMax });
   const surface = new Surface(deps, bodies, live);
-  const handler: RequestListener = (req, res) => {
-    surface.answer(new Exchange(deps, req, res)).catch((error: unknown) => {
-      deps.logger.error({ event: 'request-failed', err: error }, 'a request could not even be refused');
-      res.destroy();
-    });
-  };
+  const handler: RequestListener = (req, res) => surface.answer(new Exchange(deps, req, res));
   const close = (): void => {
     live.close();
     bodies.close();
@@ -73,24 +68,25 @@ class Surface {
     this.#snapshotLimit = { bytes: config.snapshotBytesMax, code: 'SNAPSHOT_TOO_LARGE', header: 'Ursula-Max-Snapshot-Bytes' };
   }
 
-  /** A rejection is a fault of Firn's. */
-  async answer(exchange: Exchange): Promise<void> {
+  answer(exchange: Exchange): void {
     try {
       const { method } = exchange.req;
       checkHead(exchange.req);
       if (method === 'OPTIONS') preflight(exchange);
-      else await this.#dispatch(exchange, parseRoute(exchange.req.url ?? '/'), method ?? '');
+      else this.#dispatch(exchange, parseRoute(exchange.req.url ?? '/'), method ?? '')?.catch((error: unknown) => refuse(exchange, error));
     } catch (error) {
-      renderError(exchange, error);
+      refuse(exchange, error);
     }
   }
 
-  #dispatch(exchange: Exchange, route: Route, method: string): Promise<void> | void {
+  #dispatch(exchange: Exchange, route: Route, method: string): Promise<void> | undefined {
     switch (route.kind) {
       case 'stream':
         return this.#stream(exchange, route, method);
       case 'bucket':
-        return method === 'PUT' ? createBucket(exchange) : refuseMethod(route.kind);
+        if (method !== 'PUT') refuseMethod(route.kind);
+        createBucket(exchange);
+        return undefined;
       case 'bootstrap':
         return reads(method) ? getBootstrap(exchange, route) : refuseMethod(route.kind);
       case 'snapshot':
@@ -120,6 +116,15 @@ class Surface {
       default:
         return refuseMethod(route.kind);
     }
+  }
+}
+
+function refuse(exchange: Exchange, error: unknown): void {
+  try {
+    renderError(exchange, error);
+  } catch (fault) {
+    exchange.deps.logger.error({ event: 'request-failed', err: fault }, 'a request could not even be refused');
+    exchange.res.destroy();
   }
 }
 

@@ -138,8 +138,8 @@ function apply(ctx: LogContext, slot: Slot, record: StreamRecord, request: Appen
   const done = ctx.core.stage({
     slot,
     next,
-    ...(payload.length > 0 ? { append: { payload, atMs: now } } : {}),
-    ...(producerAfter === null ? {} : { producer: { id: producer!.id, record: producerAfter } }),
+    append: payload.length > 0 ? { payload, atMs: now } : undefined,
+    producer: producerAfter === null ? undefined : { id: producer!.id, record: producerAfter },
   });
   ctx.metrics.appends.add();
   ctx.metrics.appendBytes.add(payload.length);
