@@ -63,7 +63,8 @@ describe('readers that never read', () => {
     const text = ({ residentMb: mb, headMs: ms }: Cost): string => `${mb.toFixed(0)} MB resident, HEAD ${ms.toFixed(0)} ms at most`;
     process.stdout.write(`100 MiB appended: ${text(alone)}; with ${READERS} readers that never read: ${text(beside)}\n`);
     expect(beside.residentMb - alone.residentMb).toBeLessThan(READERS_MB_MAX);
-    expect(beside.headMs).toBeLessThan(HEAD_MS_MAX);
+    // A machine that is busy with something else delays a HEAD without any reader.
+    expect(beside.headMs).toBeLessThan(Math.max(HEAD_MS_MAX, 2 * alone.headMs));
   });
 });
 

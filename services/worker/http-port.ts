@@ -6,7 +6,7 @@
  */
 import { Agent, request, type Dispatcher } from 'undici';
 import type { z } from 'zod';
-import { decodeBlockHead } from '../../shared/storage/block.js';
+import { decodeBlockSpan } from '../../shared/storage/block.js';
 import type { ObjectStore } from '../../shared/storage/object-store.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import { aliveAnswer, checkpointMessage, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
@@ -205,7 +205,7 @@ export function newAgent(): Agent {
 
 /** Where a reader stands behind an item. */
 function behind(item: PlanItem): PlanPosition {
-  return item.kind === 'block' ? { stream: item.stream, offset: decodeBlockHead(item.block).end } : { stream: item.stream + 1, offset: 0 as PlanPosition['offset'] };
+  return item.kind === 'block' ? { stream: item.stream, offset: decodeBlockSpan(item.block).end } : { stream: item.stream + 1, offset: 0 as PlanPosition['offset'] };
 }
 
 /** The same may succeed later: lost connections, bytes that were altered on the way, a node that restarts. */

@@ -28,19 +28,25 @@ export interface BlockEntry {
   readonly atMs: number;
 }
 
-/** Everything about a block but its payload. */
-export interface BlockHead {
+/** What a block covers. */
+export interface BlockSpan {
   readonly start: Offset;
   readonly end: Offset;
   /** The first entry began in the block before. */
   readonly resumes: boolean;
   /** The last entry goes on in the next block. */
   readonly continues: boolean;
-  readonly entries: readonly BlockEntry[];
+  /** Number of entries. */
+  readonly count: number;
   /** CRC32C of the payload. */
   readonly crc: number;
   /** Where the payload begins in the encoded block. */
   readonly payloadAt: number;
+}
+
+/** Everything about a block but its payload. */
+export interface BlockHead extends BlockSpan {
+  readonly entries: readonly BlockEntry[];
 }
 
 export interface Block extends BlockHead {
@@ -93,13 +99,35 @@ export function encodeBlock(block: BlockInput): Buffer {
 /** Checks everything. Throws `BadBytes`. */
 export function decodeBlock(buffer: Buffer): Block {
   const head = decodeBlockHead(buffer);
-  const payload = buffer.subarray(head.payloadAt);
-  if (crc32c(payload) !== head.crc) throw new BadBytes('block', 'checksum of the payload does not match');
-  return { ...head, payload };
+  return { ...head, payload: checkedPayload(buffer, head) };
+}
+
+/** The same for whoever does not look at entries: a block has up to 16,384 of them, and a reader of bytes passes many blocks. */
+export function checkBlock(buffer: Buffer): BlockSpan {
+  const span = decodeBlockSpan(buffer);
+  checkedPayload(buffer, span);
+  return span;
+}
+
+function checkedPayload(buffer: Buffer, span: BlockSpan): Buffer {
+  const payload = buffer.subarray(span.payloadAt);
+  if (crc32c(payload) !== span.crc) throw new BadBytes('block', 'checksum of the payload does not match');
+  return payload;
 }
 
 /** Checks everything but the payload's bytes; `buffer` is still the whole block. Throws `BadBytes`. */
 export function decodeBlockHead(buffer: Buffer): BlockHead {
+  const entries: BlockEntry[] = [];
+  const span = readSpan(buffer, entries);
+  return { ...span, entries };
+}
+
+/** The same without the entries, which are checked and not kept. */
+export function decodeBlockSpan(buffer: Buffer): BlockSpan {
+  return readSpan(buffer, null);
+}
+
+function readSpan(buffer: Buffer, entries: BlockEntry[] | null): BlockSpan {
   if (buffer.length === 0) throw new BadBytes('block', 'cut short');
   const reader = new ByteReader(buffer, 'block');
   const version = reader.u8();
@@ -111,20 +139,19 @@ export function decodeBlockHead(buffer: Buffer): BlockHead {
   if (count === 0) throw reader.bad('no entries');
   let atMs = reader.varint();
   let bytes = 0;
-  const entries: BlockEntry[] = [];
   for (let index = 0; index < count; index++) {
     const length = reader.varint(BLOCK_PAYLOAD_MAX);
     atMs += reader.zigzag();
     if (length === 0 || atMs < 0 || !Number.isSafeInteger(atMs)) throw reader.bad('an entry that cannot be');
     bytes += length;
-    entries.push({ bytes: length, atMs });
+    entries?.push({ bytes: length, atMs });
   }
   const crc = reader.u32();
   const sum = storedSum(crc32cRange(buffer, 0, reader.at));
   if (reader.u32() !== sum) throw reader.bad('checksum of the head does not match');
   if (bytes > BLOCK_PAYLOAD_MAX || start + bytes > Number.MAX_SAFE_INTEGER) throw reader.bad(`${bytes} bytes at ${start}`);
   if (reader.left !== bytes) throw reader.bad(`${reader.left} bytes of payload, ${bytes} in its entries`);
-  return { start, end: advance(start, bytes), resumes: (flags & RESUMES) !== 0, continues: (flags & CONTINUES) !== 0, entries, crc, payloadAt: reader.at };
+  return { start, end: advance(start, bytes), resumes: (flags & RESUMES) !== 0, continues: (flags & CONTINUES) !== 0, count, crc, payloadAt: reader.at };
 }
 
 /**

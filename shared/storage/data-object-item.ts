@@ -4,7 +4,7 @@
  * Owns: the header before each value, which lets a frame be read without any index.
  */
 import type { Incarnation, Offset, StreamKey } from '../protocol/types.js';
-import { decodeBlock } from './block.js';
+import { checkBlock } from './block.js';
 import { ByteReader, ByteWriter } from './codec.js';
 import { FRAME_RAW_BYTES_MAX } from './frame.js';
 import { readIncarnation } from './records/stream-record.js';
@@ -61,7 +61,7 @@ export function* itemsOf(raw: Buffer): Generator<FrameItem> {
 
 function rangeOf(reader: ByteReader, kind: number, value: Buffer): Pick<FrameItem, 'kind' | 'start' | 'end'> {
   if (kind === BLOCK) {
-    const { start, end } = decodeBlock(value);
+    const { start, end } = checkBlock(value);
     return { kind: 'block', start, end };
   }
   if (kind !== SNAPSHOT) throw reader.bad(`unknown kind ${kind} of an item`);

@@ -5,7 +5,7 @@
  * footer; the object can be read knowing nothing else (`parseDataObject`).
  */
 import type { Incarnation, Offset, StreamKey } from '../protocol/types.js';
-import { BLOCK_PAYLOAD_MAX, decodeBlock } from './block.js';
+import { BLOCK_PAYLOAD_MAX, checkBlock } from './block.js';
 import { crc32cOf } from './crc.js';
 import { DATA_OBJECT_MAGIC, FOOTER_BYTES_MAX, ITEMS_MAX, encodeFooter, type ItemEntry } from './data-object-footer.js';
 import { ITEM_HEADER_BYTES_MAX, encodeItemHeader, type RefInObject } from './data-object-item.js';
@@ -80,7 +80,7 @@ export class DataObjectWriter {
 
   /** Throws `BadBytes` for a damaged block, Error out of order, RangeError when it does not fit. */
   addBlock(key: StreamKey, incarnation: Incarnation, block: Buffer): void {
-    const { start, end } = decodeBlock(block);
+    const { start, end } = checkBlock(block);
     const before = this.last;
     if (before !== null && (before.incarnation > incarnation || (before.incarnation === incarnation && before.end > start))) {
       throw new Error(`a data object with block ${incarnation}@${start} behind ${before.incarnation}@${before.start}`);

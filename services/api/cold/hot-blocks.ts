@@ -6,7 +6,7 @@
  */
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import {
-  BLOCK_ENTRIES_MAX, BLOCK_PAYLOAD_MAX, decodeBlock, decodeBlockHead, encodeBlock, mergeBlocks, type Block, type BlockEntry, type BlockHead,
+  BLOCK_ENTRIES_MAX, BLOCK_PAYLOAD_MAX, checkBlock, decodeBlock, decodeBlockHead, decodeBlockSpan, encodeBlock, mergeBlocks, type Block, type BlockEntry, type BlockHead,
 } from '../../../shared/storage/block.js';
 import { crc32cCombine } from '../../../shared/storage/crc.js';
 import { dataRow } from '../hot/keys/index.js';
@@ -31,7 +31,7 @@ async function* storedValues(store: DurableStore, range: HotRange): AsyncGenerat
   if (at >= to) return;
   for await (const page of store.scan({ ...dataRow.covering(slot, incarnation, from, to), through: to, pageBytes: Math.min(SCAN_PAGE_BYTES, to - from + PAGE_SLACK_BYTES) })) {
     for (const { value } of page) {
-      const head = decodeBlockHead(value);
+      const head = decodeBlockSpan(value);
       if (head.start > at) throw new HotGap(incarnation, at);
       if (head.end <= at) continue;
       yield value;
@@ -44,8 +44,9 @@ async function* storedValues(store: DurableStore, range: HotRange): AsyncGenerat
 
 /** The part of a block within [from, to), itself when that is all of it. Its bytes were checked. */
 export function cutBlock(value: Buffer, from: Offset, to: Offset): Buffer {
+  const span = checkBlock(value);
+  if (span.start >= from && span.end <= to) return value;
   const block = decodeBlock(value);
-  if (block.start >= from && block.end <= to) return value;
   const start = Math.max(block.start, from) as Offset;
   const end = Math.min(block.end, to) as Offset;
   const { entries, resumes, continues } = entriesWithin(block, start, end);
@@ -78,9 +79,9 @@ export async function* rangeBlocks(store: DurableStore, range: HotRange): AsyncG
   let entries = 0;
   for await (const value of storedValues(store, range)) {
     const block = cutBlock(value, range.from, range.to);
-    const head = decodeBlockHead(block);
+    const head = decodeBlockSpan(block);
     const more = head.end - head.start;
-    if (held.length > 0 && (bytes + more > BLOCK_PAYLOAD_MAX || entries + head.entries.length > BLOCK_ENTRIES_MAX)) {
+    if (held.length > 0 && (bytes + more > BLOCK_PAYLOAD_MAX || entries + head.count > BLOCK_ENTRIES_MAX)) {
       yield joined(held);
       held = [];
       bytes = 0;
@@ -88,7 +89,7 @@ export async function* rangeBlocks(store: DurableStore, range: HotRange): AsyncG
     }
     held.push(block);
     bytes += more;
-    entries += head.entries.length;
+    entries += head.count;
   }
   if (held.length > 0) yield joined(held);
 }

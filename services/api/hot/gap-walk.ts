@@ -5,7 +5,7 @@
  */
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
-import { decodeBlockHead } from '../../../shared/storage/block.js';
+import { decodeBlockSpan } from '../../../shared/storage/block.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { checkedScan, type HotReads } from './checked-reads.js';
 import { HotStoreCorrupt } from './errors.js';
@@ -74,7 +74,7 @@ async function gapOf(store: HotReads, slot: number, record: StreamRecord): Promi
   try {
     for await (const page of store.scan(dataRow.range(slot, record.incarnation, expected + 1))) {
       for (const { key, value } of page) {
-        const head = decodeBlockHead(value);
+        const head = decodeBlockSpan(value);
         if (head.end !== dataRow.decodeKey(key).end) return `the value before ${head.end} is damaged`;
         // The first value may begin below the earliest offset that is still readable.
         if (first ? head.start > expected : head.start !== expected) return `no bytes from ${expected} to ${head.start}`;

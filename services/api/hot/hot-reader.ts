@@ -7,7 +7,7 @@
  * Each page is a scan of its own: a slow consumer pins no view of the store, and rows that were folded between two pages are found by their end.
  */
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
-import { decodeBlockHead } from '../../../shared/storage/block.js';
+import { decodeBlockSpan } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { crc32cRange } from '../../../shared/storage/crc.js';
 import { HotGap, type HotReader } from '../log/core.js';
@@ -100,7 +100,7 @@ async function page(store: Pick<HotStore, 'scan'>, position: Position): Promise<
 function decodeRow(entry: HotEntry, incarnation: Incarnation, at: Offset): Row {
   try {
     const { value } = entry;
-    const { start, end, crc, payloadAt } = decodeBlockHead(value);
+    const { start, end, crc, payloadAt } = decodeBlockSpan(value);
     if (crc32cRange(value, payloadAt, value.length) !== crc) throw new BadBytes('data row', 'checksum of the payload does not match');
     if (end !== dataRow.decodeKey(entry.key).end) throw new BadBytes('data row', `a block up to ${end} under another end`);
     return { start, end, payloadAt, value };
