@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { FirnError } from '../../../shared/protocol/errors.js';
@@ -308,6 +309,34 @@ describe('answers', () => {
     await vi.waitFor(() => expect(got).toBeGreaterThan(30_000_000), { timeout: 10_000 });
     expect(performance.now() - startedMs).toBeGreaterThan(900);
     expect([await connections(), idle.destroyed]).toEqual([2, false]);
+  });
+
+  it('R072 R093 closes a connection that was silent between two requests, and none that has one', async () => {
+    let answer = (): void => undefined;
+    const held = new Promise<void>((resolve) => { answer = resolve; });
+    server = await ScriptedServer.start({ read: async ({ key }) => {
+      if (key.endsWith('slow')) await held;
+      return windowOf([Buffer.from('content')]);
+    } }, {}, { keepAliveMs: 300 });
+    const request = (name: string): string => `GET /demo/${name} HTTP/1.1\r\nHost: x\r\n\r\n`;
+    const texts = ['', '', ''];
+    const [idle, busy, slow] = await Promise.all(texts.map(async (_, index) => {
+      const socket = await server.connect();
+      socket.on('data', (piece: Buffer) => { texts[index] += piece.toString(); });
+      return socket;
+    })) as [Socket, Socket, Socket];
+    idle.write(request('s'));
+    slow.write(request('slow'));
+    const again = setInterval(() => busy.write(request('s')), 100);
+    const startedMs = performance.now();
+    await vi.waitFor(() => expect(idle.destroyed).toBe(true), { timeout: 3_000 });
+    expect(performance.now() - startedMs).toBeGreaterThan(250);
+    expect(texts[0]).toContain('content');
+    await new Promise((resolve) => setTimeout(resolve, 900));
+    clearInterval(again);
+    expect([busy.destroyed, slow.destroyed]).toEqual([false, false]);
+    answer();
+    await vi.waitFor(() => expect(texts[2]).toContain('content'));
   });
 
   it('CACHE-18 keeps an answer to a checked read private', async () => {

@@ -53,6 +53,8 @@ export const CHUNK_GRID_BYTES = 4_194_304;
 export const HEADERS_TIMEOUT_MS = 15_000;
 /** Idle connections live longer than those of the pools in front (60 s is common), ms (R072). */
 export const KEEP_ALIVE_MS = 75_000;
+/** ... looked at so often, ms. */
+export const IDLE_CHECK_MS = 5_000;
 /** How often Node looks for slow heads, ms. */
 export const CONNECTIONS_CHECK_MS = 2_000;
 /** File descriptors kept back for the stores when connections are bounded (R093). */

@@ -11,7 +11,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../../../shared/observability/index.js';
 import { errorBody, FirnError } from '../../../shared/protocol/errors.js';
-import { ANSWER_STALL_MS, CONNECTIONS_CHECK_MS, CONNECTIONS_MAX, DESCRIPTORS_RESERVED, HEADERS_TIMEOUT_MS, KEEP_ALIVE_MS, STALL_CHECK_MS } from './limits.js';
+import { ANSWER_STALL_MS, CONNECTIONS_CHECK_MS, CONNECTIONS_MAX, DESCRIPTORS_RESERVED, HEADERS_TIMEOUT_MS, IDLE_CHECK_MS, KEEP_ALIVE_MS, STALL_CHECK_MS } from './limits.js';
+import { IdleConnections } from './idle-connections.js';
 import { WriteStalls } from './write-stalls.js';
 
 export interface ListenOptions {
@@ -26,6 +27,7 @@ export interface ListenOptions {
   readonly close?: () => void;
   readonly connectionsMax?: number;
   readonly answerStallMs?: number;
+  readonly keepAliveMs?: number;
 }
 
 export interface Listener {
@@ -42,7 +44,7 @@ const SWEEP_MS = 25;
 /** Resolves when the server listens. Rejects when the address cannot be used. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const server = createServer({
-    keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0, requireHostHeader: false, connectionsCheckingInterval: CONNECTIONS_CHECK_MS, noDelay: true,
+    keepAliveTimeout: 0, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0, requireHostHeader: false, connectionsCheckingInterval: CONNECTIONS_CHECK_MS, noDelay: true,
   });
   const state = new ServerState(server, options);
   await new Promise<void>((resolve, reject) => {
@@ -61,9 +63,11 @@ class ServerState {
   #connections = 0;
   #ending = false;
   readonly #stalls: WriteStalls;
+  readonly #idle: IdleConnections;
 
   constructor(readonly server: Server, readonly options: ListenOptions) {
     this.#stalls = new WriteStalls(() => performance.now(), options.answerStallMs ?? ANSWER_STALL_MS, STALL_CHECK_MS);
+    this.#idle = new IdleConnections(() => performance.now(), options.keepAliveMs ?? KEEP_ALIVE_MS, IDLE_CHECK_MS);
     const max = options.connectionsMax ?? connectionsOfProcess();
     server.on('connection', (socket: Socket) => this.#admit(socket, max));
     const { handler } = options;
@@ -88,9 +92,11 @@ class ServerState {
     }
     this.#connections++;
     this.#stalls.add(socket);
+    this.#idle.add(socket);
     socket.once('close', () => {
       this.#connections--;
       this.#stalls.delete(socket);
+      this.#idle.delete(socket);
     });
   }
 
@@ -106,6 +112,7 @@ class ServerState {
     clearInterval(sweep);
     clearTimeout(force);
     this.#stalls.close();
+    this.#idle.close();
     this.options.close?.();
   }
 }

@@ -51,7 +51,7 @@ export class ScriptedServer {
 
   private constructor(readonly app: ClientApp, readonly listener: Listener, readonly metrics: Metrics, /** Of the server's log. */ readonly lines: readonly string[]) {}
 
-  static async start(log: Partial<StreamLog>, config: Partial<HttpConfig> = {}, options: ClientAppOptions & { connectionsMax?: number; answerStallMs?: number } = {}): Promise<ScriptedServer> {
+  static async start(log: Partial<StreamLog>, config: Partial<HttpConfig> = {}, options: ClientAppOptions & { connectionsMax?: number; answerStallMs?: number; keepAliveMs?: number } = {}): Promise<ScriptedServer> {
     const lines: string[] = [];
     const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) });
     const metrics = createMetrics();
@@ -60,7 +60,7 @@ export class ScriptedServer {
       log: scripted, config: { publicUrl: null, cold: 'fs', requestBytesMax: 1_000_000, snapshotBytesMax: 2_000_000, corsOrigins: [], ...config }, logger, metrics, now: () => NOW_MS, random: () => 0.5,
     }, options);
     const listener = await listen({
-      host: '127.0.0.1', port: 0, handler: app.handler, logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close(), connectionsMax: options.connectionsMax, answerStallMs: options.answerStallMs,
+      host: '127.0.0.1', port: 0, handler: app.handler, logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close(), connectionsMax: options.connectionsMax, answerStallMs: options.answerStallMs, keepAliveMs: options.keepAliveMs,
     });
     return new ScriptedServer(app, listener, metrics, lines);
   }
