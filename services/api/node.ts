@@ -50,7 +50,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
       partitions: () => Array.from({ length: engine.partitions }, (_, partition) => ({
         partition,
         unsealedBytes: engine.core.unsealedBytes(partition),
-        unsealedAgeMs: Math.max(0, now() - (engine.core.dirtySinceMs(partition) ?? now())),
+        unsealedAgeMs: Math.max(0, now() - (engine.cold.unsealedSinceMs(partition) ?? now())),
       })),
       diskFreeBytes: () => engine.pressure.freeBytes,
       hotBytes: () => engine.cold.hotBytes,

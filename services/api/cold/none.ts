@@ -112,6 +112,10 @@ class NoCold implements ColdTier {
 
   noteSnapshot(): void {}
 
+  unsealedSinceMs(): null {
+    return null;
+  }
+
   logPurge(): Promise<void> {
     return Promise.resolve();
   }

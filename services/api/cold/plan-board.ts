@@ -156,6 +156,14 @@ export class PlanBoard {
     return null;
   }
 
+  /** Why a plan had to be tried again that is not done yet, as a sentence for `healthz`; null: none had to. */
+  get trouble(): string | null {
+    for (const { work, attempt, lastError } of this.#open) {
+      if (lastError !== null) return `partition ${this.#options.partition}: ${work.kind === 'seal' ? 'a seal' : 'an offload'} is at try ${attempt}, the one before failed: ${lastError}`;
+    }
+    return null;
+  }
+
   /** The try failed: another one follows after a growing wait. */
   failed(plan: OpenPlan, why: string): void {
     if (!this.isOpen(plan)) return;

@@ -31,6 +31,8 @@ export class SealDue {
   #more = false;
   #retryMs: number | null = null;
   #cutMs = 0;
+  /** Since when the oldest of what passes took and have not sealed yet was dirty. */
+  #heldSinceMs: number | null = null;
   #cutBytes = 0;
   /** Unsealed bytes that the last whole pass could not take. */
   #leftBytes = 0;
@@ -55,12 +57,18 @@ export class SealDue {
     return since !== null && at - Math.max(since, this.#cutMs) >= sealAgeMs;
   }
 
+  /** Since when the oldest change waits for its seal, in a pass under way or for the next one; null: none does. */
+  get sinceMs(): number | null {
+    return older(this.#heldSinceMs, this.#options.core.dirtySinceMs(this.#options.partition));
+  }
+
   /** A pass over everything dirty begins, now: what is marked from this moment on counts for the next one, and the pass may find it or not. */
   begin(): void {
     const { core, partition, now } = this.#options;
     this.#more = false;
     this.#retryMs = null;
     this.#cutMs = now();
+    this.#heldSinceMs = this.sinceMs;
     this.#cutBytes = core.unsealedBytes(partition);
     core.noteCut(partition, this.#cutMs);
   }
@@ -68,8 +76,12 @@ export class SealDue {
   end({ whole, sealedBytes, retryMs }: PassEnd): void {
     const { core, partition } = this.#options;
     this.#retryMs = retryMs;
-    if (!whole) this.#more = true;
-    else this.#leftBytes = Math.max(0, Math.min(this.#cutBytes - sealedBytes, core.unsealedBytes(partition)));
+    if (!whole) {
+      this.#more = true;
+      return;
+    }
+    this.#heldSinceMs = null;
+    this.#leftBytes = Math.max(0, Math.min(this.#cutBytes - sealedBytes, core.unsealedBytes(partition)));
   }
 
   /** The pass failed, wherever: what it held is dirty still, and nothing else would tell of it. */
@@ -77,4 +89,9 @@ export class SealDue {
     this.#more = true;
     this.#notBeforeMs = this.#options.now() + PLAN_RETRY_MS;
   }
+}
+
+function older(a: number | null, b: number | null): number | null {
+  if (a === null || b === null) return a ?? b;
+  return Math.min(a, b);
 }

@@ -117,11 +117,16 @@ describe('the store away', () => {
     await new Promise((resolve) => setTimeout(resolve, 300));
     const record = await node.head('demo/a');
     expect(record).toMatchObject({ sealed: 0, hotStart: 0 });
+    // What a plan holds counts too: an alarm on the age must not be blind for as long as the plan is tried.
+    expect(node.cold.unsealedSinceMs(0)).toBeGreaterThan(0);
+    expect(node.cold.reasons().join()).toMatch(/partition 0: a seal is at try \d+, the one before failed: /);
     const expected = Array.from({ length: 30 }, (_, n) => `${n}\n`).join('');
     expect((await node.read('demo/a')).toString()).toBe(expected);
     node.objects.down = false;
     await until(async () => (await node.head('demo/a')).hotStart === expected.length, 30_000);
     expect((await node.read('demo/a')).toString()).toBe(expected);
+    await until(async () => node.cold.unsealedSinceMs(0) === null);
+    expect(node.cold.reasons()).toEqual([]);
   });
 
   it('one failed upload does not let a later one jump the frontier (R016)', async () => {

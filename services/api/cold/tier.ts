@@ -286,6 +286,10 @@ export class ObjectColdTier implements ColdTier {
     this.#ageTimers[partition] = timer;
   }
 
+  unsealedSinceMs(partition: number): number | null {
+    return this.#at(partition).seals.sinceMs;
+  }
+
   noteSnapshot(partition: number): void {
     this.#at(partition).noteSnapshot();
   }
@@ -323,8 +327,9 @@ export class ObjectColdTier implements ColdTier {
     const reasons: string[] = [...this.runner.reasons()];
     if (this.#refused !== null) reasons.push(this.#refused);
     if (this.#away !== null) reasons.push(`object store: ${this.#away}`);
-    for (const { reason, parking, partition } of this.partitions) {
+    for (const { reason, board, parking, partition } of this.partitions) {
       if (reason !== null) reasons.push(reason);
+      if (board.trouble !== null) reasons.push(board.trouble);
       const parked = parking.list();
       if (parked.length > 0) reasons.push(`partition ${partition}: ${parked.length} streams cannot be sealed now, the first because ${parked[0]?.why}`);
     }

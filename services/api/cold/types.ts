@@ -41,6 +41,8 @@ export interface ColdTier {
   retainOps(slot: StreamSlot, next: StreamRecord): readonly HotOp[];
   /** A large snapshot was published: a hint that an offload is due. */
   noteSnapshot(partition: number): void;
+  /** Since when the oldest change is not sealed, whether a plan holds it or not; null: all is sealed, or nothing ever will be. */
+  unsealedSinceMs(partition: number): number | null;
   /** Seals what is unsealed at the call under the key prefix, repeating until it is (with hotKeepMs 0 until it is evicted too). */
   sealNow(prefix: string, signal: AbortSignal): Promise<SealReport>;
   /** Puts the fence of a purged bucket into the log of every partition; resolves when the objects that hold it exist (nothing to do without a log). */
