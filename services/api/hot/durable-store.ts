@@ -151,8 +151,9 @@ class Durable implements DurableStore {
   /** Appends that lie in the journal become rows of their streams. Not while others use the store. */
   async replay(store: HotStore): Promise<void> {
     try {
-      const rows = await replayJournal({ get: (key) => checkedGet(store, key), scan: (range) => checkedScan(store, range), commit: (ops) => this.write(store, ops) });
+      const { rows, damaged } = await replayJournal({ get: (key) => checkedGet(store, key), scan: (range) => checkedScan(store, range), commit: (ops) => this.write(store, ops) });
       if (rows > 0) this.options.logger.info({ event: 'hot-journal-replayed', rows }, 'appends of the journal are rows of their streams now');
+      for (const stream of damaged) this.options.logger.error({ event: 'damage', tier: 'hot', stream }, 'the row of a stream is damaged: what the journal holds of it stays there');
     } catch (error) {
       await store.close();
       throw error;

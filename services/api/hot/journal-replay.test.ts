@@ -78,6 +78,38 @@ describe('the replay of the journal', () => {
     await raw.close();
   });
 
+  it('R007 R123 leaves what it holds of a stream whose own row is damaged, and serves the others', async () => {
+    const [a, b] = [stream('demo/a'), stream('demo/b')];
+    const store = await bed.open();
+    await store.commit([...a.append(Buffer.from('0')), ...b.append(Buffer.from('0'))]);
+    await store.commit([row(2, entry(a, 1, '1'), entry(b, 1, '1'))]);
+    await store.commit([row(3, entry(b, 2, '2'))]);
+    await store.close();
+    const raw = await openRocksStore(bed.dir);
+    const key = streamRow.key(a.slot, a.key);
+    const sound = (await raw.get(key))!;
+    const hurt = Buffer.from(sound);
+    hurt[3]! ^= 1;
+    await raw.batch([{ type: 'put', key, value: hurt }], true);
+    await raw.close();
+
+    const served = await bed.open();
+    expect(bed.lines.filter(({ event }) => event === 'damage').map(({ fields }) => fields)).toMatchObject([{ stream: 'demo/a' }]);
+    expect(streamRow.decode((await served.get(streamRow.key(b.slot, b.key)))!).tail).toBe(3);
+    expect((await rowsIn(served, journalRow.range())).map((entry) => journalRow.decodeKey(entry.key).batch)).toEqual([2]);
+    await served.close();
+
+    // The row comes back: so does what the journal kept.
+    const again = await openRocksStore(bed.dir);
+    await again.batch([{ type: 'put', key, value: sound }], true);
+    await again.close();
+    const healed = await bed.open();
+    expect(streamRow.decode((await healed.get(key))!).tail).toBe(2);
+    expect(streamRow.decode((await healed.get(streamRow.key(b.slot, b.key)))!).tail).toBe(3);
+    expect(await rowsIn(healed, journalRow.range())).toEqual([]);
+    await healed.close();
+  });
+
   it('I9 refuses a damaged journal row', async () => {
     const a = stream('demo/a');
     const store = await bed.open();

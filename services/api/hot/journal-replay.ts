@@ -2,18 +2,22 @@
  * Journal rows become rows of their streams when a directory is opened (design section 5).
  *
  * Owns: that step. Promises: afterwards there is no journal row, and every stream's row, its producers and its values say what its appends said; a crash amidst it loses nothing, since what was
- * done already is recognised by the tail; appends that do not touch are damage and not data (I1, I9).
+ * done already is recognised by the tail; appends that do not touch are damage and not data (I1, I9);
+ * a stream whose own row is damaged costs the others nothing.
  */
-import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
+import { advance, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
 import { packAppends } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { HotStoreDamaged } from './durable.js';
+import { HotStoreCorrupt } from './errors.js';
 import { dataRow, journalRow, producerRow, streamRow, type JournalEntry } from './keys/index.js';
 import type { HotOp, HotStore } from './store.js';
 
 /** Bytes of appends gathered before they are written, and bytes of one batch. */
 const GATHERED_BYTES_MAX = 8_388_608;
 const BATCH_BYTES_MAX = 4_194_304;
+/** What an append takes in memory besides its bytes, about. */
+const ENTRY_OVERHEAD_BYTES = 256;
 /** Rows deleted in one batch. */
 const DELETES_MAX = 8_192;
 
@@ -26,30 +30,45 @@ interface Step extends JournalEntry {
   readonly end: Offset;
 }
 
-/** Returns how many journal rows there were. Throws `HotStoreDamaged`. */
-export async function replayJournal(store: ReplayStore): Promise<number> {
-  const rows: Buffer[] = [];
+export interface Replay {
+  /** Journal rows that there were. */
+  readonly rows: number;
+  /** Streams whose own row is damaged: what the journal holds of them stays in it. */
+  readonly damaged: readonly StreamKey[];
+}
+
+/** Throws `HotStoreDamaged`. */
+export async function replayJournal(store: ReplayStore): Promise<Replay> {
+  const rows = new Map<number, Buffer>();
+  const damaged = new Set<StreamKey>();
   let steps = new Map<Incarnation, Step[]>();
   let bytes = 0;
+  const writeSteps = async (): Promise<void> => {
+    for (const { key, batches } of await write(store, steps)) {
+      damaged.add(key);
+      for (const batch of batches) rows.delete(batch);
+    }
+    steps = new Map();
+    bytes = 0;
+  };
+  let count = 0;
   for await (const page of store.scan(journalRow.range())) {
     for (const { key, value } of page) {
-      rows.push(key);
+      count++;
       for (const entry of entriesOf(key, value)) {
-        const { incarnation } = entry;
-        const known = steps.get(incarnation);
-        if (known === undefined) steps.set(incarnation, [entry]);
+        rows.set(entry.batch, key);
+        const known = steps.get(entry.incarnation);
+        if (known === undefined) steps.set(entry.incarnation, [entry]);
         else known.push(entry);
-        bytes += entry.end - entry.start;
+        bytes += entry.end - entry.start + ENTRY_OVERHEAD_BYTES * entry.appends.length + (entry.state?.length ?? 0);
       }
-      if (bytes < GATHERED_BYTES_MAX) continue;
-      await write(store, steps);
-      steps = new Map();
-      bytes = 0;
+      if (bytes >= GATHERED_BYTES_MAX) await writeSteps();
     }
   }
-  await write(store, steps);
-  for (let at = 0; at < rows.length; at += DELETES_MAX) await store.commit(rows.slice(at, at + DELETES_MAX).map((key) => ({ type: 'del', key }) as const));
-  return rows.length;
+  await writeSteps();
+  const done = [...rows.values()];
+  for (let at = 0; at < done.length; at += DELETES_MAX) await store.commit(done.slice(at, at + DELETES_MAX).map((key) => ({ type: 'del', key }) as const));
+  return { rows: count, damaged: [...damaged] };
 }
 
 /** What one journal row says, with the end of its appends. Throws `HotStoreDamaged`. */
@@ -63,13 +82,25 @@ export function entriesOf(key: Buffer, value: Buffer): Step[] {
   }
 }
 
-async function write(store: ReplayStore, steps: ReadonlyMap<Incarnation, readonly Step[]>): Promise<void> {
+interface Left {
+  readonly key: StreamKey;
+  readonly batches: readonly number[];
+}
+
+/** Returns what cannot be written, as the stream's own row is damaged: that stream is refused, the others are served (R123). */
+async function write(store: ReplayStore, steps: ReadonlyMap<Incarnation, readonly Step[]>): Promise<Left[]> {
+  const left: Left[] = [];
   let ops: HotOp[] = [];
   let bytes = 0;
-  for (const of of steps.values()) {
-    for (const op of await rowsOf(store, of)) {
-      ops.push(op);
-      bytes += op.key.length + (op.type === 'put' ? op.value.length : 0);
+  for (const all of steps.values()) {
+    try {
+      for (const op of await rowsOf(store, all)) {
+        ops.push(op);
+        bytes += op.key.length + (op.type === 'put' ? op.value.length : 0);
+      }
+    } catch (error) {
+      if (!(error instanceof HotStoreCorrupt || error instanceof BadBytes)) throw error;
+      left.push({ key: streamRow.decodeKey(all[0]!.rowKey).key, batches: all.map(({ batch }) => batch) });
     }
     if (bytes < BATCH_BYTES_MAX) continue;
     await store.commit(ops);
@@ -77,6 +108,7 @@ async function write(store: ReplayStore, steps: ReadonlyMap<Incarnation, readonl
     bytes = 0;
   }
   if (ops.length > 0) await store.commit(ops);
+  return left;
 }
 
 /** Rows of one life of one stream; none when that life is over. */

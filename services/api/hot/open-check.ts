@@ -56,14 +56,17 @@ export async function checkStore(store: HotStore, context: CheckContext): Promis
 async function check(store: HotStore, context: CheckContext): Promise<Checked> {
   const format = await checkedGet(store, metaRow.key(META.format));
   if (format === undefined) return create(store, context);
-  if (!isCurrent(format, context.dir)) await store.batch([formatOp()], true);
+  const current = isCurrent(format, context.dir);
   const verifiedRow = await checkedGet(store, metaRow.key(META.verified));
   if (verifiedRow === undefined) throw new HotStoreCorrupt('the row that says how far the batches were checked is missing');
   const verified = decodeVerified(verifiedRow);
   const verdict = judgeChain(await MarkerRing.read(store, context.places, verified.n, context.acked?.n ?? null), verified, context.acked);
   if (verdict.missing.length > 0 || verdict.faults.length > 0) throw await damage(store, context, verdict);
   // An open writes the whole log into tables, which have checksums: up to here nothing can get lost unseen any more.
-  if (verdict.highest !== verified.n) await store.batch([verifiedOp({ n: verdict.highest, crc: verdict.crc })], true);
+  const ops = verdict.highest === verified.n ? [] : [verifiedOp({ n: verdict.highest, crc: verdict.crc })];
+  // Not before the verdict: a directory that is refused is left as it is.
+  if (!current) ops.push(formatOp());
+  if (ops.length > 0) await store.batch(ops, true);
   return { batch: verdict.highest, crc: verdict.crc, checkedFrom: verdict.checkedFrom, created: false };
 }
 

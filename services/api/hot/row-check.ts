@@ -3,7 +3,7 @@
  *
  * Owns: which rows carry it and how. Promises: a value that comes back was stored under this very key and is unaltered. It is needed since
  * iterators of the binding do not prove the checksums of table blocks: of 120 single bits flipped in table files, scans returned altered
- * entries without an error for 97 (I9). Rows that carry sums of their own over everything (data, journal, markers) are stored as they are, so that
+ * entries without an error for 97 (I9). Rows that carry sums of their own over everything (data, markers) are stored as they are, so that
  * large values are not copied.
  */
 import { crc32c } from '../../../shared/storage/crc.js';
@@ -16,7 +16,7 @@ const SUM_BYTES = 4;
 /** Whether the row's value is stored without a sum, by the kind byte of its key. */
 export function isSelfChecked(key: Buffer): boolean {
   const kind = key[0];
-  return kind === KIND.data || kind === KIND.journal || kind === KIND.marker;
+  return kind === KIND.data || kind === KIND.marker;
 }
 
 /** CRC32C over key and value. */

@@ -133,7 +133,7 @@ export function rowsOf(batch: OpenBatch, journal: Journal, n: number, nowMs: num
   for (const work of works) {
     const { slot, next } = work;
     const { durable: before, tail } = slot;
-    const journaled = manyStreams && next !== null && isJournaled(work, before, next, journal, nowMs);
+    const journaled = manyStreams && next !== null && isJournaled(work, before, next, journal);
     if (tail !== null && !journaled) emptied.add(tail);
     const after = next === null ? removalRows(work, before, nowMs, logged, ops) : stateOf(work, before, next, n, nowMs, logged, ops);
     outcomes.push({ work, before, after, journaled });
@@ -141,7 +141,7 @@ export function rowsOf(batch: OpenBatch, journal: Journal, n: number, nowMs: num
     if (journaled) entries.push(journalEntry(work, before!, after));
     else streamRows(work, tail?.incarnation === after.incarnation ? tail : null, after, ops, written);
   }
-  for (const tail of journal.take(nowMs, works.length)) {
+  for (const tail of journal.take(works.length)) {
     if (batch.works.has(tail.slot)) continue;
     emptied.add(tail);
     tailRows(tail, ops, written);
@@ -154,9 +154,9 @@ export function rowsOf(batch: OpenBatch, journal: Journal, n: number, nowMs: num
 }
 
 /** Short appends to a stream that was there before, with nothing else that needs rows. */
-function isJournaled(work: SlotWork, before: StreamRecord | null, next: StreamRecord, journal: Journal, nowMs: number): boolean {
+function isJournaled(work: SlotWork, before: StreamRecord | null, next: StreamRecord, journal: Journal): boolean {
   if (before === null || before.incarnation !== next.incarnation || work.appends.length === 0 || work.appendBytes > JOURNAL_APPENDS_BYTES_MAX || work.withRows) return false;
-  return work.slot.tail === null || !journal.isFull(work.slot.tail, nowMs);
+  return work.slot.tail === null || !journal.isFull(work.slot.tail);
 }
 
 function journalEntry(work: SlotWork, before: StreamRecord, after: StreamRecord): JournalEntry {

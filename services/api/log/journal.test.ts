@@ -30,7 +30,9 @@ function fresh(): StreamRecord {
 
 /** A core over a directory of its own, with the batches that it wrote. */
 class Bed {
+  /** The wall clock, which may step back, and the one that never does. */
   nowMs = 1_000;
+  clockMs = 0;
   fail: 'before' | 'after' | null = null;
   readonly batches: (readonly HotOp[])[] = [];
   core!: Core;
@@ -40,7 +42,7 @@ class Bed {
   static async open(dir?: string): Promise<Bed> {
     const bed = new Bed(dir ?? (await mkdtemp(join(tmpdir(), 'firn-journal-'))));
     const store = await openDurableStore({ dir: join(bed.dir, 'hot'), ackedFile: join(bed.dir, 'acked'), logger, openStore: async (path) => bed.#over(await openRocksStore(path)) });
-    bed.core = new Core({ store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => bed.nowMs });
+    bed.core = new Core({ store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => bed.nowMs, monotonic: () => bed.clockMs });
     await bed.core.start();
     bed.batches.length = 0;
     beds.push(bed);
@@ -84,8 +86,15 @@ class Bed {
     });
   }
 
-  all(text: string): Promise<unknown> {
-    return Promise.all(KEYS.map((key) => this.change(key, text)));
+  all(text: string, keys = KEYS): Promise<unknown> {
+    return Promise.all(keys.map((key) => this.change(key, text)));
+  }
+
+  /** Bytes, as the journal counts them, that memory holds of these streams. */
+  async held(keys: readonly StreamKey[]): Promise<number> {
+    let bytes = 0;
+    for (const key of keys) bytes += await this.core.using(key, (slot) => (slot as Slot).tail?.bytes ?? 0);
+    return bytes;
   }
 
   /** Bytes of a stream from its rows alone, and its row. */
@@ -134,7 +143,8 @@ describe('the journal', () => {
     expect(bed.batches).toHaveLength(1);
     expect(kinds(bed.batches[0]!)).toEqual([KIND.marker, KIND.journal]);
     expect(bed.batches[0]).toHaveLength(2);
-    bed.nowMs += JOURNAL_AGE_MS;
+    bed.nowMs -= 3_600_000;
+    bed.clockMs += JOURNAL_AGE_MS;
     await expect.poll(async () => bed.journalRows(), { timeout: 3_000 }).toBe(0);
     expect(bed.batches.flat().filter((op) => op.type === 'put' && op.key[0] === KIND.data)).toHaveLength(KEYS.length);
     for (const key of KEYS) expect((await bed.rows(key))?.bytes).toBe('first.second.');
@@ -202,6 +212,29 @@ describe('the journal', () => {
     }
   });
 
+  it('I11 holds no more of many streams together, and writes them bit by bit', async () => {
+    const bed = await Bed.open();
+    const many = Array.from({ length: 300 }, (_, index) => `demo/many${index}` as StreamKey);
+    await bed.all('a', many);
+    const text = 'x'.repeat(JOURNAL_APPENDS_BYTES_MAX);
+    bed.batches.length = 0;
+    for (let round = 0; round < 12; round++) {
+      await bed.all(text, many);
+      expect(await bed.held(many)).toBeLessThan(JOURNAL_BYTES_MAX + many.length * 2 * JOURNAL_APPENDS_BYTES_MAX);
+    }
+    for (const ops of bed.batches) expect(ops.reduce((bytes, op) => bytes + (op.type === 'put' ? op.value.length : 0), 0)).toBeLessThan(2 * JOURNAL_BYTES_MAX);
+    for (const key of many) expect((await bed.rows(key))?.bytes.length).toBe(1 + 12 * text.length);
+  });
+
+  it('I11 is empty soon after the last append, however many streams it held', async () => {
+    const bed = await Bed.open();
+    const many = Array.from({ length: 1_500 }, (_, index) => `demo/many${index}` as StreamKey);
+    await bed.all('a', many);
+    await bed.all('b', many);
+    bed.clockMs += JOURNAL_AGE_MS;
+    await expect.poll(async () => bed.held(many), { timeout: 3_000 }).toBe(0);
+  });
+
   it.each(['before', 'after'] as const)('R001 a journaled batch that failed %s it was applied is read anew', async (when) => {
     const bed = await Bed.open();
     await bed.all('a');
@@ -264,7 +297,7 @@ describe('the journal', () => {
         } else if (each.kind === 'rows') {
           await compare(KEYS[each.of]!);
         } else if (each.kind === 'age') {
-          bed.nowMs += JOURNAL_AGE_MS;
+          bed.clockMs += JOURNAL_AGE_MS;
         } else {
           bed = await bed.crashed();
         }

@@ -15,8 +15,11 @@ import { JournalTail, type Slot } from './slot.js';
 
 /** What an append takes in memory besides its bytes, about. */
 const APPEND_OVERHEAD_BYTES = 128;
-/** Ends written in one batch because of their age, and besides what the batch itself adds. */
+/** Ends written in one batch of others, besides what they add, and in one of their own. */
 const TAKEN_AT_ONCE = 16;
+const TAKEN_ALONE = 1_024;
+/** Bytes of ends written in one batch. */
+const TAKEN_BYTES_MAX = 1_048_576;
 /** Journal rows deleted in one batch. */
 const DELETED_AT_ONCE = 64;
 
@@ -29,6 +32,7 @@ interface JournaledWork {
 }
 
 export class Journal {
+  readonly #now: () => number;
   /** Oldest first. */
   readonly #tails = new Map<Incarnation, JournalTail>();
   readonly #byKey = new Map<StreamKey, JournalTail>();
@@ -36,6 +40,11 @@ export class Journal {
   /** Numbers of the batches whose rows are there, lowest first. */
   readonly #rows = new Set<number>();
   #bytes = 0;
+
+  /** `now`: ms of a clock that never steps back; an end that seemed to be younger than it is would pin all journal rows behind it. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
 
   get isEmpty(): boolean {
     return this.#tails.size === 0 && this.#rows.size === 0;
@@ -59,11 +68,11 @@ export class Journal {
   }
 
   /** Appends of a durable batch that have no rows of their own. */
-  add(work: JournaledWork, record: StreamRecord, batch: number, nowMs: number): void {
+  add(work: JournaledWork, record: StreamRecord, batch: number): void {
     const { slot, appends, producers } = work;
     let { tail } = slot;
     if (tail === null) {
-      tail = new JournalTail(slot, record.incarnation, work.from, batch, nowMs);
+      tail = new JournalTail(slot, record.incarnation, work.from, batch, this.#now());
       slot.tail = tail;
       this.#tails.set(record.incarnation, tail);
       this.#byKey.set(slot.key, tail);
@@ -87,30 +96,45 @@ export class Journal {
     tail.slot.tail = null;
   }
 
-  /** The next batch writes it. */
+  /** One of the next batches writes it. */
   want(tail: JournalTail): void {
-    tail.wanted = true;
-    this.#wanted.add(tail);
+    if (this.holds(tail)) this.#wanted.add(tail);
+  }
+
+  holds(tail: JournalTail): boolean {
+    return this.#tails.get(tail.incarnation) === tail;
   }
 
   /** Whether an end is to be written, and not to grow. */
-  isFull(tail: JournalTail, nowMs: number): boolean {
-    return tail.wanted || nowMs - tail.sinceMs >= JOURNAL_AGE_MS || tail.bytes >= JOURNAL_TAIL_BYTES_MAX || tail.appends.length >= JOURNAL_TAIL_APPENDS_MAX;
+  isFull(tail: JournalTail): boolean {
+    return this.#bytes >= JOURNAL_BYTES_MAX || tail.bytes >= JOURNAL_TAIL_BYTES_MAX || tail.appends.length >= JOURNAL_TAIL_APPENDS_MAX || this.#isOld(tail) || this.#wanted.has(tail);
+  }
+
+  #isOld(tail: JournalTail): boolean {
+    return this.#now() - tail.sinceMs >= JOURNAL_AGE_MS;
   }
 
   /** Something is old enough to be written, or written but still in the journal. */
-  isDue(nowMs: number): boolean {
+  get isDue(): boolean {
     const [oldest] = this.#tails.values();
-    return this.#wanted.size > 0 || (oldest === undefined ? this.#rows.size > 0 : nowMs - oldest.sinceMs >= JOURNAL_AGE_MS);
+    return this.#wanted.size > 0 || (oldest === undefined ? this.#rows.size > 0 : this.#isOld(oldest));
   }
 
-  /** Ends that the next batch of `works` streams should write: what is wanted, what is old, and while there is too much of it more than comes in. */
-  take(nowMs: number, works: number): JournalTail[] {
-    const taken = [...this.#wanted];
-    let left = TAKEN_AT_ONCE + 2 * works;
+  /** Ends that the next batch, which changes `works` streams, should write: what is wanted, then what is old, and the oldest while there is too much. */
+  take(works: number): JournalTail[] {
+    const taken: JournalTail[] = [];
+    let bytes = 0;
+    for (const tail of this.#wanted) {
+      if (bytes >= TAKEN_BYTES_MAX) return taken;
+      taken.push(tail);
+      bytes += tail.bytes;
+    }
+    const most = works === 0 ? TAKEN_ALONE : TAKEN_AT_ONCE + 2 * works;
     for (const tail of this.#tails.values()) {
-      if (left-- <= 0 || (this.#bytes < JOURNAL_BYTES_MAX && nowMs - tail.sinceMs < JOURNAL_AGE_MS)) break;
-      if (!tail.wanted) taken.push(tail);
+      if (taken.length >= most || bytes >= TAKEN_BYTES_MAX || (this.#bytes < JOURNAL_BYTES_MAX && !this.#isOld(tail))) break;
+      if (this.#wanted.has(tail)) continue;
+      taken.push(tail);
+      bytes += tail.bytes;
     }
     return taken;
   }

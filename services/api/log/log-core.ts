@@ -16,13 +16,14 @@ import type { HotOp } from '../hot/store.js';
 import { streamRow } from '../hot/keys/index.js';
 import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type BatchRows } from './batch.js';
 import type { Change, LogCore } from './core.js';
-import { JOURNAL_LOOK_MS, REOPEN_RETRY_MS, SLOTS_MAX } from './limits.js';
+import { REOPEN_RETRY_MS, SLOTS_MAX } from './limits.js';
 import { CurrentRows } from './current-rows.js';
 import { measureLoad } from './dirty-scan.js';
 import { Journal } from './journal.js';
+import { JournalWriter } from './journal-writer.js';
 import { PartitionLoad } from './partition-load.js';
 import { lookUpProducer, producersSince } from './producer-lookup.js';
-import { SlotTable, type JournalTail, type Listener, type Slot } from './slot.js';
+import { SlotTable, type Listener, type Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
 import { TouchKeeper } from './touch.js';
 
@@ -34,6 +35,8 @@ export interface LogCoreOptions {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly now: () => number;
+  /** ms of a clock that never steps back; `performance.now` unless a test moves it. */
+  readonly monotonic?: () => number;
 }
 
 /** Who hears of a durable batch; set once, after everything is built. */
@@ -48,8 +51,8 @@ export class Core implements LogCore {
   /** With rows of streams that say all that is durable; `#rows` may be behind for what lies in the journal. */
   readonly store: DurableStore;
   readonly #rows: DurableStore;
-  readonly #journal = new Journal();
-  #journalTimer: NodeJS.Timeout | null = null;
+  readonly #journal: Journal;
+  readonly #journalWriter: JournalWriter;
   readonly touch: TouchKeeper;
   readonly #options: LogCoreOptions;
   readonly #slots: SlotTable;
@@ -65,7 +68,9 @@ export class Core implements LogCore {
   constructor(options: LogCoreOptions) {
     this.#options = options;
     this.#rows = options.store;
-    this.store = new CurrentRows(options.store, this.#journal, (tails) => this.#written(tails));
+    this.#journal = new Journal(options.monotonic ?? (() => performance.now()));
+    this.#journalWriter = new JournalWriter(this.#journal, () => this.#emptyBatch());
+    this.store = new CurrentRows(options.store, this.#journal, (tails) => this.#journalWriter.written(tails));
     this.touch = new TouchKeeper(options.now);
     this.#load = new PartitionLoad(options.partitions);
     this.#slots = new SlotTable(options.partitions, SLOTS_MAX, (slot) => this.#mayDrop(slot));
@@ -74,7 +79,7 @@ export class Core implements LogCore {
   /** Reads what is dirty, so that unsealed bytes and ages are known before the first request. */
   async start(): Promise<void> {
     if (this.#options.logged) this.#load = await measureLoad(this.#rows, this.#options.partitions, this.#options.logger);
-    this.#journalTimer ??= setInterval(() => this.#writeJournal(), JOURNAL_LOOK_MS).unref();
+    this.#journalWriter.start();
   }
 
   connect(hooks: CoreHooks): void {
@@ -270,7 +275,7 @@ export class Core implements LogCore {
       slot.durable = after;
       if (slot.pending === work.next) slot.pending = after;
       slot.staged -= work.count;
-      if (journaled) this.#journal.add(work, after!, n, nowMs);
+      if (journaled) this.#journal.add(work, after!, n);
       this.#load.moved(slot.partition, before, after);
       if (!work.quiet || after === null) {
         partitions.add(slot.partition);
@@ -288,22 +293,12 @@ export class Core implements LogCore {
     for (const partition of partitions) this.#hooks.onPartitionChanged(partition);
   }
 
-  /** Resolves when rows of streams hold these ends, or the store is opened again, which makes them so. */
-  async #written(tails: Iterable<JournalTail>): Promise<void> {
-    if (this.#closed || this.#healing) return;
-    for (const tail of tails) this.#journal.want(tail);
-    await this.#emptyBatch();
-  }
-
   /** A batch of nothing but what the journal has to write, unless others join. */
-  #emptyBatch(): Promise<void> {
+  #emptyBatch(): Promise<void> | null {
+    if (this.#closed || this.#healing) return null;
     const batch = this.#batchFor(null, 0);
     this.#schedule();
     return batch.done.catch(() => undefined);
-  }
-
-  #writeJournal(): void {
-    if (!this.#closed && !this.#healing && this.#waiting.length === 0 && this.#journal.isDue(this.#options.now())) void this.#emptyBatch();
   }
 
   #tell(slot: Slot, event: StreamEvent): void {
@@ -392,8 +387,7 @@ export class Core implements LogCore {
         void this.stage({ slot, next: { ...record, touchedAtMs: slot.touchedAtMs }, quiet: true }).catch(() => undefined);
       }
     }
-    if (this.#journalTimer !== null) clearInterval(this.#journalTimer);
-    while (!this.#healing && !this.#journal.isEmpty) await this.#written(this.#journal.tails());
+    await this.#journalWriter.drain();
     if (!this.#healing) await this.drain();
     this.#closed = true;
   }

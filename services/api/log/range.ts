@@ -72,6 +72,7 @@ function nextTier(ctx: LogContext, slot: Slot, incarnation: Incarnation, at: Off
   const record = slot.durable;
   if (record === null || record.incarnation !== incarnation || at < record.retained) throw new HotGap(incarnation, at);
   if (at >= record.hotStart) {
+    if (at >= record.tail) throw new HotGap(incarnation, at);
     const { tail } = slot;
     if (tail === null) return ctx.hot.bytes(slot.slot, incarnation, at, to, signal);
     if (at >= tail.from) return tail.read(at, to);

@@ -55,8 +55,6 @@ export class JournalTail {
   readonly appends: Append[] = [];
   readonly producers = new Map<string, ProducerRecord>();
   bytes = 0;
-  /** To be written with the next batch. */
-  wanted = false;
 
   constructor(
     readonly slot: Slot,

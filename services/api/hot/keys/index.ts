@@ -21,7 +21,7 @@
  * | appliedRow     | 0x25 | partition              | partition (2)                                              | session, seq, slice       | replaced           |
  * | bucketFenceRow | 0x26 | directory              | bucket id                                                  | when                      | put                |
  *
- * Numbers in keys are big-endian. The durable store adds a sum over key and value behind every value but those of data, journal and marker rows, which carry their own.
+ * Numbers in keys are big-endian. The durable store adds a sum over key and value behind every value but those of data and marker rows, which carry their own.
  */
 import type { KIND } from './layout.js';
 import { appliedRow } from './applied.js';
