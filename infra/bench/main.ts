@@ -7,12 +7,14 @@ import { Command } from 'commander';
 import { closeClient } from '../demo/client.js';
 import { appends } from './appends.js';
 import { catchUp } from './catch-up.js';
+import { cold } from './cold.js';
 import { memory } from './memory.js';
 import { passes, resultTable, type Options, type Row } from './results.js';
+import { sealing } from './sealing.js';
 import { sse } from './sse.js';
 import { variants } from './variants.js';
 
-const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, sse, memory, variants };
+const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, cold, sealing, sse, memory, variants };
 
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
 

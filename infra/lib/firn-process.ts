@@ -1,5 +1,5 @@
 /**
- * A node of this clone in a process of its own, for the demonstration and the benchmark.
+ * Nodes and workers of this clone in processes of their own, for the demonstration and the benchmark.
  *
  * Owns: start, the wait for its ready line, its end, and its memory. Promises: `stop` leaves no process behind.
  */
@@ -37,35 +37,32 @@ export function residentBytes(pid: number): number {
   return Number(line[1]) * 1_024;
 }
 
-export class FirnProcess {
+/** A command of the command line that runs until it is told to end. */
+class LongCommand {
   #child: ChildProcess | null = null;
   #exit: Promise<number | string> | null = null;
   #output = '';
+  #killed = false;
 
-  private constructor(readonly settings: Settings, readonly url: string, readonly adminUrl: string) {}
-
-  /** A node with the data directory on free ports, not yet started. */
-  static async on(dataDir: string, settings: Settings = {}): Promise<FirnProcess> {
-    const port = await freePort();
-    const all = { FIRN_LOG: 'warn', ...settings, FIRN_DATA_DIR: dataDir, FIRN_PORT: String(port), FIRN_ADMIN_PORT: String(port + 1) };
-    return new FirnProcess(all, `http://127.0.0.1:${port}`, `http://127.0.0.1:${port + 1}`);
-  }
+  /** `event`: of the line on standard output that says that it is ready. */
+  constructor(readonly name: string, readonly event: string, readonly settings: Settings) {}
 
   get pid(): number {
-    if (this.#child?.pid === undefined) throw new Error('the node does not run');
+    if (this.#child?.pid === undefined) throw new Error(`firn ${this.name} does not run`);
     return this.#child.pid;
   }
 
-  /** Starts the process and waits for its ready line. */
+  /** Starts the process and waits for its ready line. Throws after `kill`. */
   async start(): Promise<void> {
-    const child = spawn(join(PROJECT, 'services', 'cli', 'firn.cjs'), ['serve'], { cwd: PROJECT, env: environment(this.settings), stdio: ['ignore', 'pipe', 'inherit'] });
+    if (this.#killed) throw new Error(`firn ${this.name} was killed`);
+    const child = spawn(join(PROJECT, 'services', 'cli', 'firn.cjs'), [this.name], { cwd: PROJECT, env: environment(this.settings), stdio: ['ignore', 'pipe', 'inherit'] });
     this.#child = child;
     this.#exit = new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal ?? code ?? 0)));
     this.#output = '';
     const ready = new Promise<true>((resolve) => {
       child.stdout.setEncoding('utf8').on('data', (text: string) => {
         this.#output = (this.#output + text).slice(-100_000);
-        if (this.#output.includes('"event":"listening"')) resolve(true);
+        if (this.#output.includes(`"event":"${this.event}"`)) resolve(true);
       });
     });
     let late: NodeJS.Timeout | undefined;
@@ -76,7 +73,7 @@ export class FirnProcess {
     clearTimeout(late);
     if (outcome !== true) {
       child.kill('SIGKILL');
-      throw new Error(`the node did not start (${outcome === false ? 'no ready line' : `ended with ${outcome}`})\n${this.#output}`);
+      throw new Error(`firn ${this.name} did not start (${outcome === false ? 'no ready line' : `ended with ${outcome}`})\n${this.#output}`);
     }
   }
 
@@ -88,19 +85,42 @@ export class FirnProcess {
     const outcome = await this.#exit;
     clearTimeout(late);
     this.#child = null;
-    if (outcome !== 0) throw new Error(`the node ended with ${outcome}\n${this.#output}`);
+    if (outcome !== 0) throw new Error(`firn ${this.name} ended with ${outcome}\n${this.#output}`);
   }
 
-  /** Ends the process at once, whatever it does; for the way out after a failure. */
+  /** Ends the process at once, whatever it does, and for good. */
   async kill(): Promise<void> {
+    this.#killed = true;
     this.#child?.kill('SIGKILL');
     await this.#exit;
     this.#child = null;
+  }
+}
+
+/** A node. */
+export class FirnProcess extends LongCommand {
+  private constructor(readonly dataDir: string, settings: Settings, readonly url: string, readonly adminUrl: string) {
+    super('serve', 'listening', settings);
+  }
+
+  /** A node with the data directory on free ports, not yet started. */
+  static async on(dataDir: string, settings: Settings = {}): Promise<FirnProcess> {
+    const port = await freePort();
+    const all = { FIRN_LOG: 'warn', ...settings, FIRN_DATA_DIR: dataDir, FIRN_PORT: String(port), FIRN_ADMIN_PORT: String(port + 1) };
+    return new FirnProcess(dataDir, all, `http://127.0.0.1:${port}`, `http://127.0.0.1:${port + 1}`);
   }
 
   /** Runs a command of the command line with this node's settings; answers its standard output. */
   async command(...args: readonly string[]): Promise<string> {
     const { stdout } = await promisify(execFile)('npx', ['firn', ...args], { cwd: PROJECT, env: environment(this.settings), maxBuffer: 64 * 1_024 * 1_024 });
     return stdout;
+  }
+}
+
+/** A worker for a node: it gets of the node's settings what has nothing to do with the node's disk and listeners. */
+export class WorkerProcess extends LongCommand {
+  constructor(node: FirnProcess) {
+    const shared = Object.entries(node.settings).filter(([name]) => !['FIRN_DATA_DIR', 'FIRN_PORT', 'FIRN_ADMIN_PORT', 'FIRN_JOBS'].includes(name));
+    super('worker', 'working', { ...Object.fromEntries(shared), FIRN_NODE_ADMIN_URL: node.adminUrl });
   }
 }

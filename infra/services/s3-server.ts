@@ -19,8 +19,18 @@ export function credentialsOf({ accessKey, secretKey }: Pick<S3Server, 'accessKe
   return { AWS_ACCESS_KEY_ID: accessKey, AWS_SECRET_ACCESS_KEY: secretKey };
 }
 
+/** Settings of a node or a worker whose store lies in a bucket of the server under a prefix, credentials included. */
+export function storeSettings(server: S3Server, bucket: string, prefix: string): Readonly<Record<string, string>> {
+  return {
+    FIRN_S3_BUCKET: bucket, FIRN_S3_PREFIX: prefix, FIRN_S3_ENDPOINT: server.endpoint, FIRN_S3_REGION: server.region, FIRN_S3_FORCE_PATH_STYLE: '1',
+    ...credentialsOf(server),
+  };
+}
+
 /** A client of one's own, for what the object store has no verb for. The caller destroys it. */
 export function clientOf({ endpoint, region, accessKey, secretKey }: Pick<S3Server, 'endpoint' | 'region' | 'accessKey' | 'secretKey'>): S3Client {
+  // The SDK announces on standard error which Node its future versions want; ours is set by package.json.
+  process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
   return new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId: accessKey, secretAccessKey: secretKey } });
 }
 

@@ -58,7 +58,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
     });
     const app = createClientApp({ log: engine.log, config, logger, metrics, now, random });
     metrics.bind({ bodiesInFlightBytes: () => app.bodies.heldBytes });
-    const work = new WorkRoutes(() => engine.cold.work);
+    const work = new WorkRoutes(() => engine.cold.work, metrics.workerStore);
     const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => app.live.readersOf(key) }), token: config.adminToken, logger, work });
     listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger, endLongAnswers: () => work.end() }).catch((error: unknown) => {
       throw listenRefused(error, config.adminHost, config.adminPort, 'FIRN_ADMIN_PORT');

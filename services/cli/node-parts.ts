@@ -7,7 +7,7 @@ import type { Config } from '../../shared/config/index.js';
 import type { Logger } from '../../shared/observability/index.js';
 import type { Node } from '../api/node.js';
 import type { OfflineOptions, RestoreReport, VerifyReport } from '../api/offline.js';
-import type { ObjectStore } from '../../shared/storage/object-store.js';
+import { StoreTally } from '../../shared/storage/measured-store.js';
 import type { RunningWorker, WorkerOptions } from '../worker/main.js';
 
 export type { Node, NodeAddress } from '../api/node.js';
@@ -25,9 +25,11 @@ export async function verifyDirectory(config: Config, options: OfflineOptions & 
   return (await import('../api/offline.js')).verifyDirectory(config, options);
 }
 
-export async function openWorkerObjects(s3: NonNullable<Config['s3']>, logger: Logger): Promise<ObjectStore> {
-  const { S3ObjectStore } = await import('../../shared/storage/s3-store/index.js');
-  return S3ObjectStore.open(s3, { onRetry: (why) => logger.debug({ event: 'store-retry', why }, 'a request to the object store is made again') });
+/** The store of a worker, and what it is asked. */
+export async function openWorkerObjects(s3: NonNullable<Config['s3']>, logger: Logger): Promise<Pick<WorkerOptions, 'objects' | 'traffic'>> {
+  const { openS3 } = await import('../../shared/storage/open-s3.js');
+  const traffic = new StoreTally();
+  return { objects: await openS3(s3, logger, traffic), traffic };
 }
 
 export async function startWorker(options: WorkerOptions, stop: AbortSignal): Promise<RunningWorker> {

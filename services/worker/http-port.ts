@@ -7,8 +7,10 @@
 import { Agent, request, type Dispatcher } from 'undici';
 import type { z } from 'zod';
 import { decodeBlockSpan } from '../../shared/storage/block.js';
+import type { StoreTraffic } from '../../shared/storage/measured-store.js';
 import type { ObjectStore } from '../../shared/storage/object-store.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
+import { withSignal } from '../../shared/time/joined-signal.js';
 import { aliveAnswer, checkpointMessage, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
 import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type SnapshotSource } from './node-port.js';
 import { decodePlanStream } from './plan-stream.js';
@@ -18,6 +20,8 @@ import { Patience } from './patience.js';
 const ANSWER_MS_MAX = 15_000;
 /** Longest wait for a sign of life to be taken, ms: the next one follows soon. */
 const ALIVE_ANSWER_MS_MAX = 5_000;
+/** Longest wait until the node has taken what it is told of traffic, ms: a worker that ends does not wait longer for it. */
+const TRAFFIC_MS_MAX = 1_000;
 /** Longest silence of the node while it has something to send, ms. */
 const SILENCE_MS_MAX = 60_000;
 /** Longest wait for a commit, ms: the node reads every object back first. */
@@ -51,8 +55,8 @@ export class WorkRefused extends Error {
 class CallFailed extends Error {}
 
 /** Asked of the node before anything is known of it. Throws `WorkRefused`; anything else: it is away, or not ready. */
-export async function askNode(options: Pick<HttpPortOptions, 'url' | 'token'>, agent: Dispatcher): Promise<NodeInfo> {
-  return small(await send(options, agent, 'GET', '', {}), nodeInfo);
+export async function askNode(options: Pick<HttpPortOptions, 'url' | 'token'>, agent: Dispatcher, signal: AbortSignal): Promise<NodeInfo> {
+  return small(await send(options, agent, 'GET', '', { signal }), nodeInfo);
 }
 
 export class HttpPort implements NodePort {
@@ -87,8 +91,9 @@ export class HttpPort implements NodePort {
       try {
         const answer = await this.#send(jobId, 'GET', `items?${positionQuery(at)}`, { signal, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
         for await (const item of decodePlanStream(answer.body)) {
-          yield item;
+          // First, and whoever took the item may do with it what they like; one that cannot be read is given to nobody.
           at = behind(item);
+          yield item;
           patience.progress();
         }
         return;
@@ -104,7 +109,10 @@ export class HttpPort implements NodePort {
     const answer = await this.#patiently(signal, () => open(0));
     const bytes = Number(/^bytes \d+-\d+\/(\d+)$/.exec(headerOf(answer, 'content-range'))?.[1]);
     const crc = Number.parseInt(headerOf(answer, CRC_HEADER), 16);
-    if (!Number.isSafeInteger(bytes) || !Number.isSafeInteger(crc)) throw new CallFailed('the node does not say what the snapshot is');
+    if (!Number.isSafeInteger(bytes) || !Number.isSafeInteger(crc)) {
+      answer.body.on('error', () => undefined).destroy();
+      throw new CallFailed('the node does not say what the snapshot is');
+    }
     return { bytes, crc, body: this.#body(answer, bytes, open, signal) };
   }
 
@@ -145,6 +153,11 @@ export class HttpPort implements NodePort {
 
   checkpointed(jobId: string, report: CheckpointReport): Promise<void> {
     return this.#tell(jobId, 'checkpointed', checkpointMessage.parse(report));
+  }
+
+  /** Tells what this worker asked of the object store. Rejects when the node did not take it in time. */
+  traffic(traffic: StoreTraffic): Promise<void> {
+    return withSignal([], TRAFFIC_MS_MAX, async (signal) => drain(await this.#call('POST', `${this.#root}/traffic`, { body: JSON.stringify(traffic), signal })));
   }
 
   /** Ends every connection: what is under way fails. */

@@ -8,6 +8,7 @@ import type { Logger } from '../../shared/observability/index.js';
 import type { JobKind } from '../../shared/queue/index.js';
 import { QueueRunner } from '../../shared/queue/queue-runner.js';
 import { STORE_KEY } from '../../shared/storage/keys.js';
+import type { StoreTally } from '../../shared/storage/measured-store.js';
 import { ObjectMissing, type ObjectStore } from '../../shared/storage/object-store.js';
 import { parseStoreDocument } from '../../shared/storage/store-json.js';
 import { withSignal } from '../../shared/time/joined-signal.js';
@@ -16,6 +17,7 @@ import { askNode, HttpPort, newAgent, WorkRefused } from './http-port.js';
 import { WORK_VERSION } from './messages.js';
 import type { NodePort } from './node-port.js';
 import { pause } from './patience.js';
+import { TrafficReports } from './traffic-reports.js';
 
 /** Wait before what is away is asked again, ms: first and longest. */
 const AGAIN_MS = 250;
@@ -30,6 +32,8 @@ export interface WorkerOptions {
   readonly redisUrl: string;
   /** The object store of the node, as this process reaches it. Closed with the worker. */
   readonly objects: ObjectStore;
+  /** What `objects` was asked, to be told to the node. */
+  readonly traffic: StoreTally;
   readonly logger: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -49,7 +53,7 @@ export interface RunningWorker {
 
 /** Waits until node, store and Redis are there, and works from then on. Rejects with `WorkRefused` when they do not belong together, with the signal's reason when that fires. */
 export async function startWorker(options: WorkerOptions, stop: AbortSignal): Promise<RunningWorker> {
-  const { objects, logger, now, redisUrl, concurrency, lockMs, nodeUrl: url, token, wrap = (port: NodePort): NodePort => port } = options;
+  const { objects, traffic, logger, now, redisUrl, concurrency, lockMs, nodeUrl: url, token, wrap = (port: NodePort): NodePort => port } = options;
   const storeId = await agree(options, stop);
   let refuse: (error: WorkRefused) => void = () => undefined;
   const refused = new Promise<WorkRefused>((resolve) => {
@@ -57,8 +61,10 @@ export async function startWorker(options: WorkerOptions, stop: AbortSignal): Pr
   });
   const port = new HttpPort({ url, token, objects, onRefused: refuse }, storeId);
   const runner = new QueueRunner({ url: redisUrl, role: 'worker', storeId: Promise.resolve(storeId), handlers: jobHandlers(wrap(port), now), logger, now, concurrency, lockMs });
+  const reports = new TrafficReports(traffic, (told) => port.traffic(told));
   const close = async (graceMs: number): Promise<void> => {
     await runner.stop(graceMs);
+    await reports.end();
     await port.close();
     await objects.close();
   };
@@ -97,7 +103,7 @@ function agree(options: WorkerOptions, stop: AbortSignal): Promise<string> {
 async function agreeNow({ nodeUrl: url, token, objects }: WorkerOptions, stop: AbortSignal): Promise<string> {
   const agent = newAgent();
   try {
-    const { storeId, version } = await askNode({ url, token }, agent);
+    const { storeId, version } = await askNode({ url, token }, agent, stop);
     if (version !== WORK_VERSION) throw new WorkRefused(`the node at ${url} speaks version ${version} to its workers, this one version ${WORK_VERSION}: run both from the same release`);
     const own = await withSignal([stop], LOOK_MS_MAX, (signal) => storeIdOf(objects, signal));
     if (own !== storeId) throw new WorkRefused(`the node at ${url} belongs to store ${storeId}, but ${objects.describe} holds ${own === null ? 'no store' : `store ${own}`}: name the bucket and the prefix of the node`);

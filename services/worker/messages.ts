@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import type { Offset } from '../../shared/protocol/types.js';
+import { STORE_OPS, STORE_OUTCOMES, type StoreTraffic } from '../../shared/storage/measured-store.js';
 import { objectKey, parseObjectKey } from '../../shared/storage/records/object-id.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import type { CheckpointReport, PlanHead, PlanPosition } from './node-port.js';
@@ -60,6 +61,14 @@ export const failedMessage = z.strictObject({ why: z.string().max(10_000) });
 
 /** `POST …/checkpointed`. */
 export const checkpointMessage: z.ZodType<CheckpointReport> = z.strictObject({ partition: count, session: count, seq: count, streams: count, bytes: count });
+
+/** `POST {root}/{store}/traffic`: what the worker asked of the object store since it last told. */
+export const trafficMessage: z.ZodType<StoreTraffic> = z.strictObject({
+  requests: z.array(z.strictObject({ op: z.enum(STORE_OPS), outcome: z.enum(STORE_OUTCOMES), count })).max(STORE_OPS.length * STORE_OUTCOMES.length),
+  written: count,
+  read: count,
+  retries: count,
+});
 
 /** `GET …/items?stream=&offset=`. */
 export function positionQuery({ stream, offset }: PlanPosition): string {

@@ -67,7 +67,7 @@ export interface NodePort {
   planItems(jobId: string, from: PlanPosition, signal: AbortSignal): AsyncIterable<PlanItem>;
   /** Hands over the objects that were uploaded, in order; resolves when the log record exists and is applied. Throws `PlanGone` when the plan is not open any more. */
   commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void>;
-  /** The large snapshot of an offload plan. Throws `PlanGone`. */
+  /** The large snapshot of an offload plan. Its body is open until it was read, or the signal fires. Throws `PlanGone`. */
   snapshot(jobId: string, signal: AbortSignal): Promise<SnapshotSource>;
   commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void>;
   /** Says that a try failed, so that the next one need not wait until this one counts as lost. */

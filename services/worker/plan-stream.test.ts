@@ -56,6 +56,32 @@ describe('plan stream', () => {
     }), { numRuns: 200 });
   });
 
+  it('a reader that leaves in the middle, and bytes that cannot be read, end the source', async () => {
+    const bytes = await encoded(SAMPLE);
+    let ended = 0;
+    const source = async function* (pieces: readonly Buffer[]): AsyncGenerator<Buffer> {
+      try {
+        yield* pieces;
+      } finally {
+        ended++;
+      }
+    };
+    for await (const item of decodePlanStream(source(cut(bytes, [40])))) {
+      expect(item.stream).toBe(0);
+      break;
+    }
+    expect(ended).toBe(1);
+    await expect(decodePlanStream(source([Buffer.from('something else'), bytes])).next()).rejects.toThrow(BadBytes);
+    expect(ended).toBe(2);
+  });
+
+  it('what is wrong with the first item is an error of the first piece', async () => {
+    const items = async function* (): AsyncGenerator<PlanItem> {
+      yield* await Promise.reject<PlanItem[]>(new Error('no such plan'));
+    };
+    await expect(encodePlanStream(items()).next()).rejects.toThrow('no such plan');
+  });
+
   it('refuses every cut', async () => {
     const bytes = await encoded(SAMPLE);
     for (let length = 0; length < bytes.length; length++) await expect(decoded([bytes.subarray(0, length)]), `${length} of ${bytes.length}`).rejects.toThrow(BadBytes);

@@ -54,20 +54,29 @@ function frame(rest: Buffer): Buffer {
   return bytes;
 }
 
-/** The whole answer, in pieces of one frame. */
+/** The whole answer, in pieces of one frame. Not even the magic comes before the first item was read: what is wrong from the start is an error of the first piece. */
 export async function* encodePlanStream(items: AsyncIterable<PlanItem>): AsyncGenerator<Buffer> {
-  yield PLAN_STREAM_MAGIC;
   let count = 0;
   for await (const item of items) {
+    if (count === 0) yield PLAN_STREAM_MAGIC;
     count++;
     yield encodePlanItem(item);
   }
+  if (count === 0) yield PLAN_STREAM_MAGIC;
   yield encodePlanEnd(count);
 }
 
-/** The items of an answer, each as soon as it is there. Throws `BadBytes`, also when the answer ends before its end. */
+/** The items of an answer, each as soon as it is there. Throws `BadBytes`, also when the answer ends before its end. A reader that leaves ends the source. */
 export async function* decodePlanStream(source: AsyncIterable<Uint8Array>): AsyncGenerator<PlanItem> {
-  const bytes = new Gathered(source);
+  const pieces = source[Symbol.asyncIterator]();
+  try {
+    yield* itemsOf(new Gathered(pieces));
+  } finally {
+    await pieces.return?.();
+  }
+}
+
+async function* itemsOf(bytes: Gathered): AsyncGenerator<PlanItem> {
   if (!(await bytes.take(PLAN_STREAM_MAGIC.length)).equals(PLAN_STREAM_MAGIC)) throw new BadBytes(WHAT, 'it begins with something else');
   for (let count = 0; ; count++) {
     const lengthBytes = await bytes.take(LENGTH_BYTES);
@@ -110,8 +119,8 @@ class Gathered {
   #held: Buffer[] = [];
   #bytes = 0;
 
-  constructor(source: AsyncIterable<Uint8Array>) {
-    this.#source = source[Symbol.asyncIterator]();
+  constructor(source: AsyncIterator<Uint8Array>) {
+    this.#source = source;
   }
 
   async take(length: number): Promise<Buffer> {

@@ -91,9 +91,16 @@ describe('values', () => {
     const problems = problemsOf({ FIRN_ADMIN_TOKEN: 'two words', FIRN_REDIS_URL: 'http://user:hunter2@redis' });
     expect(problems).toEqual([
       'FIRN_ADMIN_TOKEN is (hidden): allowed is 1 to 1024 visible ASCII characters',
-      'FIRN_REDIS_URL is (hidden): allowed is a redis:// or rediss:// URL',
+      'FIRN_REDIS_URL is (hidden): allowed is redis:// or rediss:// with [USER:PASSWORD@]HOST[:PORT][/NUMBER], special characters percent-encoded, without a query',
     ]);
     expect(problems.join()).not.toMatch(/two words|hunter2/);
+  });
+
+  it('takes a Redis URL only when nothing in it is left to guess, and never shows it', () => {
+    for (const url of ['redis://h', 'redis://h/', 'redis://h:6380/3', 'rediss://firn:p%40ss@h.example:6380/0', 'redis://:hunter2@[::1]:6379']) expect(loadConfig({ env: { FIRN_REDIS_URL: url } }).redisUrl, url).toBe(url);
+    for (const url of ['redis:foo', 'redis://', 'redis:///1', 'redis://:hunter2%zz@h', 'redis://hunter2%zz@h', 'redis://h/one', 'redis://h/1/2', 'redis://h?password=hunter2', 'redis://h/1#hunter2', 'http://h', 'h:6379']) {
+      expect(problemsOf({ FIRN_REDIS_URL: url }), url).toEqual([expect.stringMatching(/^FIRN_REDIS_URL is \(hidden\): allowed is redis:/)]);
+    }
   });
 
   it('reports everything that is wrong at once', () => {

@@ -62,6 +62,22 @@ function parseUrl(value: string): URL | null {
   return URL.canParse(value) ? new URL(value) : null;
 }
 
+/** What the client of Redis reads without a guess. A query is refused: it could carry a password past those that are hidden in logs. */
+function isRedisUrl(value: string): boolean {
+  const url = parseUrl(value);
+  if (url === null || !/^rediss?:$/.test(url.protocol) || url.hostname === '' || /[?#]/.test(value)) return false;
+  return /^(\/\d{0,9})?$/.test(url.pathname) && isDecodable(url.username) && isDecodable(url.password);
+}
+
+function isDecodable(encoded: string): boolean {
+  try {
+    decodeURIComponent(encoded);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function isOrigin(value: string): boolean {
   const url = parseUrl(value);
   return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && (url.origin === value || `${url.origin}/` === value);
@@ -113,7 +129,7 @@ export const VARIABLES = {
   s3SseKmsKeyId: text('FIRN_S3_SSE_KMS_KEY_ID', /^[\x21-\x7e]{1,2048}$/, 'the id, alias or ARN of a key', 'the key of the account', 'Key of `FIRN_S3_SSE=aws:kms`.'),
   partitions: whole('FIRN_PARTITIONS', 1, PARTITIONS_MAX, '1', 'Partitions of a new store; an existing one keeps its own.'),
   redisUrl: variable({
-    name: 'FIRN_REDIS_URL', schema: checked((value) => /^rediss?:$/.test(parseUrl(value)?.protocol ?? '')), allowed: 'a redis:// or rediss:// URL',
+    name: 'FIRN_REDIS_URL', schema: checked(isRedisUrl), allowed: 'redis:// or rediss:// with [USER:PASSWORD@]HOST[:PORT][/NUMBER], special characters percent-encoded, without a query',
     defaultText: NONE, meaning: 'Run jobs under BullMQ. `maxmemory-policy` has to be `noeviction`.', secret: true,
   }),
   jobs: choice('FIRN_JOBS', ['embedded', 'queue', 'both'], '`embedded` without Redis, `both` with it', '`embedded`: in process, without Redis; `queue`: enqueue only, workers run elsewhere; `both`: enqueue, and run a worker here; what Redis cannot take runs in the node\'s process meanwhile.'),

@@ -86,6 +86,8 @@ export interface Metrics {
   readonly storeErrors: Tally;
   /** Calls of the object store, their bytes and repeats. */
   readonly store: StoreMeter;
+  /** The same of workers elsewhere, as they tell. */
+  readonly workerStore: StoreMeter;
   readonly evictedBytes: Tally;
   readonly jobFailures: Tally;
   /** Damaged or missing bytes met, by where (I9). */
@@ -131,20 +133,22 @@ function batchMetrics(registry: Registry): Metrics['batchCommitted'] {
   };
 }
 
-function storeMeter(registry: Registry): StoreMeter {
+/** `whose`: '' for the node's own process. */
+function storeMeter(registry: Registry, whose: '' | 'worker_'): StoreMeter {
+  const by = whose === '' ? '' : ' by workers elsewhere, as they told';
   const outcomes = Object.fromEntries(STORE_OUTCOMES.map((outcome) => [outcome, 0]));
   const counts = Object.fromEntries(STORE_OPS.map((op) => [op, { ...outcomes }]));
-  readCounter(registry, { name: 'firn_store_requests_total', help: 'Calls of the object store, by kind and outcome.' }, ['op', 'outcome'], () =>
+  readCounter(registry, { name: `firn_${whose}store_requests_total`, help: `Calls of the object store${by}, by kind and outcome.` }, ['op', 'outcome'], () =>
     STORE_OPS.flatMap((op) => STORE_OUTCOMES.map((outcome) => ({ labels: { op, outcome }, value: counts[op]?.[outcome] ?? 0 })).filter(({ labels, value }) => value > 0 || labels.outcome === 'ok')));
-  const bytes = tallyFamily(registry, { name: 'firn_store_bytes_total', help: 'Bytes of bodies written to the object store and read from it.' }, 'direction', ['written', 'read']);
-  const retries = tallyCounter(registry, { name: 'firn_store_retries_total', help: 'Requests to the object store that were made again after a fault.' });
+  const bytes = tallyFamily(registry, { name: `firn_${whose}store_bytes_total`, help: `Bytes of bodies written to the object store and read from it${by}.` }, 'direction', ['written', 'read']);
+  const retries = tallyCounter(registry, { name: `firn_${whose}store_retries_total`, help: `Requests to the object store that were made again after a fault${by}.` });
   return {
-    request: (op, outcome) => {
+    request: (op, outcome, count = 1) => {
       const row = counts[op] as Record<string, number>;
-      row[outcome] = (row[outcome] ?? 0) + 1;
+      row[outcome] = (row[outcome] ?? 0) + count;
     },
     bytes: (direction, count) => bytes[direction].add(count),
-    retry: () => retries.add(),
+    retry: (count) => retries.add(count),
   };
 }
 
@@ -175,7 +179,8 @@ export function createMetrics(): Metrics {
     objectBytesWritten: family('firn_object_bytes_written_total', 'Bytes written to the cold tier.', 'kind', OBJECT_KINDS),
     objectsDeleted: counter('firn_objects_deleted_total', 'Objects deleted from the cold tier.'),
     frameCache: family('firn_frame_cache_total', 'Cold frames asked for, by whether the cache held them.', 'result', CACHE_RESULTS),
-    store: storeMeter(registry),
+    store: storeMeter(registry, ''),
+    workerStore: storeMeter(registry, 'worker_'),
     storeErrors: counter('firn_object_store_errors_total', 'Calls of the object store that failed.'),
     evictedBytes: counter('firn_evicted_bytes_total', 'Hot copies removed after their seal, bytes.'),
     jobFailures: counter('firn_job_failures_total', 'Runs of background jobs that failed.'),

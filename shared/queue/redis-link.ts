@@ -14,12 +14,16 @@ export const PROBE_MS = 5_000;
 /** Wait before a connection is tried again, ms: first and longest. */
 const RECONNECT_MS = 50;
 const RECONNECT_MS_MAX = 2_000;
+/** The connection for single commands is made anew when nothing answers for so long, ms: two probes. Networks forget connections without a sign. */
+const COMMANDS_SOCKET_MS_MAX = 2 * PROBE_MS;
 /** A worker's connection that gets no answer for so long is made anew, ms; no command of it takes longer than a few seconds. */
 const WORKER_SOCKET_MS_MAX = 20_000;
 /** The same complaint is logged again after this long, ms. */
 const COMPLAIN_AGAIN_MS = 60_000;
 /** BullMQ needs scripts and commands that came with these. */
 const VERSION_MIN = [6, 2, 0] as const;
+/** Name and password before the host of a URL. */
+const USER_IN_URL = /(rediss?:\/\/)[^\s/]*@/g;
 
 export interface RedisLinkOptions {
   /** `redis://` or `rediss://`, with credentials. */
@@ -42,15 +46,18 @@ export class RedisLink {
   readonly #complained = new Map<string, number>();
   #lastError = 'not connected yet';
   #silent = false;
-  #server: readonly string[] = [];
+  /** What the last look found wrong; null: nobody looked yet. */
+  #server: readonly string[] | null = null;
   #closed = false;
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
-    const { protocol, host, pathname, username, password } = new URL(options.url);
+    const { protocol, host, pathname, password } = new URL(options.url);
     this.describe = `${protocol}//${host}${pathname === '/' ? '' : pathname}`;
-    this.#secrets = [password, decodeURIComponent(password), username === 'default' ? '' : username].filter((text) => text !== '');
-    this.commands = this.#open({ enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, commandTimeout: ENQUEUE_MS_MAX });
+    this.#secrets = [password, decodeURIComponent(password)].filter((text) => text !== '');
+    this.commands = this.#open({
+      enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, commandTimeout: ENQUEUE_MS_MAX, socketTimeout: COMMANDS_SOCKET_MS_MAX,
+    });
     this.commands.on('ready', () => void this.probe());
     this.#timer = setInterval(() => void this.probe(), PROBE_MS);
     this.#timer.unref();
@@ -61,8 +68,9 @@ export class RedisLink {
     return this.#open({ maxRetriesPerRequest: null, socketTimeout: WORKER_SOCKET_MS_MAX });
   }
 
+  /** Whether the server answers, and was looked at: a wrong one is known as wrong by then. */
   get ready(): boolean {
-    return this.commands.status === 'ready' && !this.#silent;
+    return this.commands.status === 'ready' && !this.#silent && this.#server !== null;
   }
 
   /** Why the server cannot be used, null when it can. */
@@ -72,16 +80,17 @@ export class RedisLink {
 
   /** What is wrong with a server that answers, such as an eviction policy that would lose jobs. */
   get warnings(): readonly string[] {
-    return this.ready ? this.#server : [];
+    return this.ready ? (this.#server ?? []) : [];
   }
 
   /** Asks the server how it is. Never rejects. */
   async probe(): Promise<void> {
     if (this.#closed || this.commands.status !== 'ready') return;
     try {
-      this.#server = judge(await this.commands.info(), this.describe);
+      const found = judge(await this.commands.info(), this.describe);
+      this.#server = found;
       this.#silent = false;
-      for (const warning of this.#server) this.complain('redis-warning', warning);
+      for (const warning of found) this.complain('redis-warning', warning);
     } catch (error) {
       this.#silent = true;
       this.note(error);
@@ -104,9 +113,10 @@ export class RedisLink {
     this.#options.logger.warn({ event }, sentence);
   }
 
-  /** The text of an error of Redis without anything secret: errors carry the command they answer, credentials included. */
+  /** The text of an error of Redis without anything secret: errors carry the command they answer, credentials included. A user's name is hidden in URLs only: it may be a common word. */
   safe(error: unknown): string {
-    return this.#secrets.reduce((text, secret) => text.replaceAll(secret, '(hidden)'), errorText(error));
+    const withoutUsers = errorText(error).replaceAll(USER_IN_URL, '$1(hidden)@');
+    return this.#secrets.reduce((text, secret) => text.replaceAll(secret, '(hidden)'), withoutUsers);
   }
 
   /** Ends every connection at once. */

@@ -11,10 +11,56 @@ export type StoreOp = (typeof STORE_OPS)[number];
 export type StoreOutcome = (typeof STORE_OUTCOMES)[number];
 
 export interface StoreMeter {
-  request(op: StoreOp, outcome: StoreOutcome): void;
+  request(op: StoreOp, outcome: StoreOutcome, count?: number): void;
   bytes(direction: 'written' | 'read', bytes: number): void;
   /** A request of a call was made again. */
-  retry(): void;
+  retry(count?: number): void;
+}
+
+/** What a store was asked in some time. */
+export interface StoreTraffic {
+  readonly requests: readonly { readonly op: StoreOp; readonly outcome: StoreOutcome; readonly count: number }[];
+  /** Bytes of bodies. */
+  readonly written: number;
+  readonly read: number;
+  readonly retries: number;
+}
+
+/** Counts until somebody takes the counts: for a process that tells another one. */
+export class StoreTally implements StoreMeter {
+  #requests = new Map<string, StoreTraffic['requests'][number]>();
+  #bytes = { written: 0, read: 0 };
+  #retries = 0;
+
+  request(op: StoreOp, outcome: StoreOutcome, count = 1): void {
+    const name = `${op} ${outcome}`;
+    this.#requests.set(name, { op, outcome, count: count + (this.#requests.get(name)?.count ?? 0) });
+  }
+
+  bytes(direction: 'written' | 'read', bytes: number): void {
+    this.#bytes[direction] += bytes;
+  }
+
+  retry(count = 1): void {
+    this.#retries += count;
+  }
+
+  /** What was counted since the last call; null: nothing. */
+  take(): StoreTraffic | null {
+    const taken: StoreTraffic = { requests: [...this.#requests.values()], ...this.#bytes, retries: this.#retries };
+    this.#requests = new Map();
+    this.#bytes = { written: 0, read: 0 };
+    this.#retries = 0;
+    return taken.requests.length === 0 && taken.written + taken.read + taken.retries === 0 ? null : taken;
+  }
+}
+
+/** Adds traffic to what a meter counted. */
+export function addTraffic(meter: StoreMeter, { requests, written, read, retries }: StoreTraffic): void {
+  for (const { op, outcome, count } of requests) meter.request(op, outcome, count);
+  meter.bytes('written', written);
+  meter.bytes('read', read);
+  meter.retry(retries);
 }
 
 export class MeasuredStore implements ObjectStore {

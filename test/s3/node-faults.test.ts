@@ -146,7 +146,8 @@ it('R033 a cold read whose body stalls ends within its time, and the next one wo
   const began = Date.now();
   const answer = await one.read({ offset: '0' }).catch(() => null);
   expect(answer === null || answer.status >= 500 || answer.body.equals(body)).toBe(true);
-  expect(Date.now() - began).toBeLessThan(35_000);
+  // A frame has 30 s; stalls of 8 s that still brought a frame each may lie before.
+  expect(Date.now() - began).toBeLessThan(55_000);
   expect(proxy.count('GET', 'stalled')).toBeGreaterThan(0);
   proxy.faultOf = () => null;
   expect((await one.all()).equals(body)).toBe(true);

@@ -8,8 +8,9 @@ import process from 'node:process';
 const [, , step = 'none', nth = '1', freeze] = process.argv;
 const dist = new URL('../../dist/', import.meta.url);
 const load = (path) => import(new URL(path, dist).href);
-const [{ startWorker }, { loadConfig }, { createLogger }, { S3ObjectStore }] = await Promise.all([
+const [{ startWorker }, { loadConfig }, { createLogger }, { S3ObjectStore }, { StoreTally }] = await Promise.all([
   load('services/worker/main.js'), load('shared/config/index.js'), load('shared/observability/index.js'), load('shared/storage/s3-store/index.js'),
+  load('shared/storage/measured-store.js'),
 ]);
 
 let left = Number(nth);
@@ -86,7 +87,7 @@ const wrap = (port) => over(port, {
 
 const stop = new AbortController();
 const worker = await startWorker({
-  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, logger: createLogger(config.log), now: Date.now, lockMs: 2_000, wrap,
+  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, traffic: new StoreTally(), logger: createLogger(config.log), now: Date.now, lockMs: 2_000, wrap,
 }, stop.signal);
 process.stdout.write('{"event":"working"}\n');
 process.on('SIGTERM', () => void worker.close(5_000).then(() => process.exit(0)));

@@ -16,6 +16,7 @@ import { startWorker, type RunningWorker } from '../../services/worker/main.js';
 import { createLogger } from '../../shared/observability/index.js';
 import { QueueRunner } from '../../shared/queue/queue-runner.js';
 import { FsObjectStore } from '../../shared/storage/fs-store.js';
+import { StoreTally } from '../../shared/storage/measured-store.js';
 import { join } from 'node:path';
 import { freePort } from '../support/node.js';
 
@@ -35,7 +36,7 @@ class Node {
 
   static async start(dir: string, port: number, steps?: Steps): Promise<Node> {
     const rig = await Rig.open(dir, { hotKeepMs: 0 }, { steps, runner: (handlers, storeId) => new QueueRunner({ url: redis.url, role: 'queue', storeId, handlers, logger, now: Date.now }) });
-    const work = new WorkRoutes(() => (rig.dead ? null : rig.cold.work));
+    const work = new WorkRoutes(() => (rig.dead ? null : rig.cold.work), rig.metrics.workerStore);
     const app = createAdminApp({ backend: {} as AdminBackend, token: null, logger, work });
     return new Node(rig, await listen({ host: '127.0.0.1', port, handler: app.callback(), logger }));
   }
@@ -58,7 +59,7 @@ let workers: RunningWorker[] = [];
 
 async function startWorkers(port: number): Promise<void> {
   workers = await Promise.all([1, 2].map(async () => startWorker({
-    nodeUrl: `http://127.0.0.1:${port}`, token: null, redisUrl: redis.url, objects: await FsObjectStore.open(join(dir, 'objects')), logger, now: Date.now, lockMs: 2_000,
+    nodeUrl: `http://127.0.0.1:${port}`, token: null, redisUrl: redis.url, objects: await FsObjectStore.open(join(dir, 'objects')), traffic: new StoreTally(), logger, now: Date.now, lockMs: 2_000,
   }, new AbortController().signal)));
 }
 

@@ -114,6 +114,9 @@ describe('what a worker needs', () => {
     }
     expect(await run({}, '--check')).toMatchObject({ code: 0, stdout: expect.stringContaining('"event":"checked"') });
     expect(await run({ FIRN_REDIS_URL: 'redis://:secret-word@127.0.0.1:1' }, '--check')).toMatchObject({ code: 1, stderr: expect.not.stringContaining('secret-word') });
-    expect(await run({}, '--concurrency', '0')).toMatchObject({ code: 2 });
+    for (const odd of ['0', '13']) expect(await run({}, '--concurrency', odd), odd).toMatchObject({ code: 2 });
+    await place.redis.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    expect(await run({}, '--check')).toMatchObject({ code: 1, stderr: expect.stringContaining('maxmemory-policy is allkeys-lru') });
+    await place.redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
   });
 });

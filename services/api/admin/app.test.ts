@@ -1,6 +1,7 @@
 import { request, type IncomingHttpHeaders } from 'node:http';
 import pino from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createMetrics } from '../../../shared/observability/index.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { listen, type Listener } from '../http/server.js';
 import { createAdminApp } from './app.js';
@@ -32,7 +33,7 @@ const backend: AdminBackend = {
 
 async function start(over: Partial<AdminBackend> = {}, token: string | null = null): Promise<void> {
   const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
-  const app = createAdminApp({ backend: { ...backend, ...over }, token, logger, work: new WorkRoutes(() => null) });
+  const app = createAdminApp({ backend: { ...backend, ...over }, token, logger, work: new WorkRoutes(() => null, createMetrics().workerStore) });
   listener = await listen({ host: '127.0.0.1', port: 0, handler: app.callback(), logger });
 }
 

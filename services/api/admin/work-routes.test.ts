@@ -1,14 +1,17 @@
 import { createHash, randomBytes, type Hash } from 'node:crypto';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
-import { afterEach, describe, expect, it } from 'vitest';
-import { createLogger } from '../../../shared/observability/index.js';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { createLogger, createMetrics } from '../../../shared/observability/index.js';
 import { EmbeddedRunner, type JobHandlers } from '../../../shared/queue/index.js';
 import { perKind } from '../../../shared/queue/types.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
+import { runTry } from '../../worker/handlers/run-try.js';
 import { HttpPort, type WorkRefused } from '../../worker/http-port.js';
 import { decodeBlock } from '../../../shared/storage/block.js';
+import { MeasuredStore, StoreTally } from '../../../shared/storage/measured-store.js';
 import { PLAN_START, PlanGone, type PlanItem } from '../../worker/node-port.js';
+import { TrafficReports } from '../../worker/traffic-reports.js';
 import { until, useRig, type Rig } from '../cold/cold-rig.contract.js';
 import { listen, type Listener } from '../http/server.js';
 import { createAdminApp } from './app.js';
@@ -21,6 +24,7 @@ const never = new AbortController().signal;
 
 /** A node whose jobs run over HTTP: `port` reaches it through `proxy`, which may cut what passes. */
 class Over {
+  readonly metrics = createMetrics();
   readonly work: WorkRoutes;
   refused: WorkRefused | null = null;
   port!: HttpPort;
@@ -30,7 +34,7 @@ class Over {
   handlers: JobHandlers = perKind(() => async () => undefined);
 
   constructor() {
-    this.work = new WorkRoutes(() => this.rig.cold.work);
+    this.work = new WorkRoutes(() => this.rig.cold.work, this.metrics.workerStore);
   }
 
   static async start(config: Parameters<typeof place.start>[0] = {}, options: Parameters<typeof place.start>[1] & { readonly workerToken?: string; readonly store?: string; readonly proxied?: boolean } = {}): Promise<Over> {
@@ -194,8 +198,8 @@ describe('a job over HTTP', () => {
         // Blocks may be joined in another way behind a cut; the bytes are the same.
         expect(got.map(({ stream }) => stream).filter((stream, at, from) => stream !== from[at - 1])).toEqual([0, 1, 2]);
         expect(contents(got)).toEqual(contents(local));
-        // At most a few blocks of what was there came again.
-        expect(over.proxy.passed - before).toBeLessThan(2_100_000 + 1_700_000);
+        // What lay in buffers when the line was cut came again, and not everything: for the last cut that were 4.2 MB.
+        expect(over.proxy.passed - before).toBeLessThan(2_100_000 + 2_000_000);
       }
       expect(over.proxy.cuts).toBe(9);
     });
@@ -312,6 +316,81 @@ describe('workers that stop taking, or leave', () => {
     });
   });
 
+  it('tries that fail while their plan is streaming hold no connection, and signs of life go on', async () => {
+    const over = await Over.start();
+    await fill(over.rig, 4_000_000);
+    await over.holding(async (job) => {
+      // More than the connections of one worker, and than the bodies of one node.
+      for (let n = 0; n < 40; n++) {
+        await expect((async () => {
+          for await (const item of over.port.planItems(job, PLAN_START, never)) throw new Error(`no room for ${item.kind}`);
+        })()).rejects.toThrow('no room for block');
+      }
+      expect(await over.port.alive(job)).toBe(true);
+      await until(() => over.work.bodies === 0);
+    });
+  });
+
+  it('as many plans as a worker reads at a time leave connections for signs of life', async () => {
+    const over = await Over.start();
+    await fill(over.rig, 4_000_000);
+    await over.holding(async (job) => {
+      const reading = Array.from({ length: 2 * 12 }, () => over.port.planItems(job, PLAN_START, new AbortController().signal)[Symbol.asyncIterator]());
+      for (const items of reading) expect((await items.next()).done).toBe(false);
+      expect(await over.port.alive(job)).toBe(true);
+      for (const items of reading) await items.return?.(undefined);
+      await until(() => over.work.bodies === 0);
+    });
+  });
+
+  it('a try that is over leaves no body open, whatever its work left unread', async () => {
+    const over = await Over.start();
+    await fill(over.rig, 4_000_000);
+    await over.holding(async (job) => {
+      await runTry(over.port, job, 'seal', never, async (_head, signal) => {
+        await over.port.planItems(job, PLAN_START, signal)[Symbol.asyncIterator]().next();
+        expect(over.work.bodies).toBe(1);
+      });
+      await until(() => over.work.bodies === 0);
+      expect(await over.port.alive(job)).toBe(true);
+    });
+  });
+
+  it('a plan is read by nobody any more once its worker left, also before its first item; HEAD reads none', async () => {
+    const over = await Over.start();
+    await fill(over.rig, 50_000);
+    const { port } = over.rig.cold;
+    const planItems = port.planItems.bind(port);
+    let [open, begun] = [0, 0];
+    let go: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => { go = resolve; });
+    vi.spyOn(port, 'planItems').mockImplementation(async function* (...args) {
+      begun++;
+      open++;
+      try {
+        await gate;
+        yield* planItems(...args);
+      } finally {
+        open--;
+      }
+    });
+    await over.holding(async (job) => {
+      const url = `http://127.0.0.1:${over.proxy.port}/__firn/work/${over.rig.cold.work!.storeId}/plans/${job}`;
+      const headers = { authorization: 'Bearer right' };
+      for (const what of ['items', 'snapshot']) expect((await fetch(`${url}/${what}`, { method: 'HEAD', headers })).status, what).toBe(405);
+      expect([begun, over.work.bodies]).toEqual([0, 0]);
+      const left = new AbortController();
+      const asked = fetch(`${url}/items`, { headers, signal: left.signal });
+      await until(() => open === 1);
+      left.abort();
+      await expect(asked).rejects.toThrow();
+      // Until the node has heard of it.
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      go();
+      await until(() => open === 0 && over.work.bodies === 0);
+    });
+  });
+
   it('a commit goes on when its worker leaves in the middle', async () => {
     let reached: () => void = () => undefined;
     const arrived = new Promise<void>((resolve) => { reached = resolve; });
@@ -331,6 +410,27 @@ describe('workers that stop taking, or leave', () => {
     await sealing;
     expect((await over.rig.head('demo/a')).sealed).toBe(50_000);
     expect(over.rig.objects.puts.filter((key) => key.includes('/segments/'))).toHaveLength(1);
+  });
+
+  it('what workers ask of the object store is counted at the node, once, and told again when the node was away', async () => {
+    const over = await Over.start();
+    const tally = new StoreTally();
+    const store = new MeasuredStore(over.rig.objects, tally);
+    const reports = new TrafficReports(tally, (traffic) => over.port.traffic(traffic));
+    await store.putOnce('partitions/0/segments/x', Buffer.alloc(1_000));
+    await store.get('partitions/0/segments/x', { from: 0, length: 300 });
+    over.proxy.cutAfter = 1;
+    await reports.report();
+    await reports.report();
+    await store.get('partitions/0/segments/x', { from: 0, length: 45 });
+    await reports.end();
+    expect(tally.take()).toBeNull();
+    const text = await over.metrics.text();
+    // The cut answer was one that the node had counted: about is what a lost answer costs.
+    for (const line of ['firn_worker_store_requests_total{op="put",outcome="ok"} 2', 'firn_worker_store_requests_total{op="get",outcome="ok"} 3', 'firn_worker_store_bytes_total{direction="read"} 645']) expect(text).toContain(line);
+    expect(text).toContain('firn_store_requests_total{op="put",outcome="ok"} 0');
+    const odd = await fetch(`http://127.0.0.1:${over.proxy.port}/__firn/work/${over.rig.cold.work!.storeId}/traffic`, { method: 'POST', headers: { authorization: 'Bearer right' }, body: '{"requests":[{"op":"put","outcome":"ok","count":-1}],"written":0,"read":0,"retries":0}' });
+    expect(odd.status).toBe(400);
   });
 
   it('the stop of a node does not wait for bodies under way', async () => {

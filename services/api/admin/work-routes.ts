@@ -5,16 +5,18 @@
  * a worker of another store gets 409 and nothing else; bodies have back-pressure, and one that nobody takes or whose worker is gone frees what it holds; a commit goes on
  * when its worker leaves, so that no finished upload is wasted.
  */
+import { setMaxListeners } from 'node:events';
 import { Readable } from 'node:stream';
 import type Router from '@koa/router';
 import type { Context } from 'koa';
 import type { z } from 'zod';
 import {
-  aliveAnswer, checkpointMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, WORK_ROOT, WORK_VERSION,
+  aliveAnswer, checkpointMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, trafficMessage, WORK_ROOT, WORK_VERSION,
 } from '../../worker/messages.js';
-import { PlanGone, type PlanItem } from '../../worker/node-port.js';
+import { PlanGone } from '../../worker/node-port.js';
 import { encodePlanStream } from '../../worker/plan-stream.js';
 import type { WorkSide } from '../cold/types.js';
+import { addTraffic, type StoreMeter } from '../../../shared/storage/measured-store.js';
 import { withSignal } from '../../../shared/time/joined-signal.js';
 import { AdminRefusal } from './refusal.js';
 
@@ -31,12 +33,15 @@ const RANGE = /^bytes=(\d{1,15})-$/;
 
 export class WorkRoutes {
   readonly #side: () => WorkSide | null;
+  readonly #meter: StoreMeter;
   readonly #stop = new AbortController();
   #bodies = 0;
 
-  /** `side`: null without a store, or before it is known. */
-  constructor(side: () => WorkSide | null) {
+  /** `side`: null without a store, or before it is known. `meter`: what workers ask of the object store. */
+  constructor(side: () => WorkSide | null, meter: StoreMeter) {
     this.#side = side;
+    this.#meter = meter;
+    setMaxListeners(BODIES_MAX, this.#stop.signal);
   }
 
   /** The node is closing: bodies under way are cut, their workers go on elsewhere or later. */
@@ -59,6 +64,7 @@ export class WorkRoutes {
       if (!/^\d{1,4}$/.test(partition)) throw invalid('partition');
       ctx.body = await this.#own(ctx).logPosition(Number(partition));
     });
+    router.post(`${at}/traffic`, (ctx) => this.#take(ctx, trafficMessage, async (traffic) => addTraffic(this.#meter, traffic)));
     const plan = `${at}/plans/:job`;
     router.post(`${plan}/take`, (ctx) => gone(async () => {
       const head = await this.#own(ctx).plan(jobOf(ctx));
@@ -104,7 +110,7 @@ export class WorkRoutes {
     const from = parsePosition(new URLSearchParams(ctx.querystring));
     if (from === null) throw invalid('position');
     const port = this.#own(ctx);
-    await this.#send(ctx, PLAN_STREAM_TYPE, async (signal) => encodePlanStream(await begun(port.planItems(jobOf(ctx), from, signal))));
+    await this.#send(ctx, PLAN_STREAM_TYPE, (signal) => begun(encodePlanStream(port.planItems(jobOf(ctx), from, signal))));
   }
 
   async #snapshot(ctx: Context): Promise<void> {
@@ -125,6 +131,7 @@ export class WorkRoutes {
 
   /** Answers with a body as fast as it is taken. It ends with its connection, and at the stop of the node. */
   async #send(ctx: Context, type: string, open: (signal: AbortSignal) => Promise<AsyncIterable<Buffer>>): Promise<void> {
+    if (ctx.method === 'HEAD') throw new AdminRefusal(405, 'METHOD_NOT_ALLOWED', 'a body of this route is opened only for who takes it', { Allow: 'GET' });
     if (this.#bodies >= BODIES_MAX) throw new AdminRefusal(503, 'WORK_BACKPRESSURE', 'as many workers as this node serves at a time are reading', { 'Retry-After': '1' });
     const left = new AbortController();
     const onStop = (): void => left.abort(this.#stop.signal.reason);
@@ -168,17 +175,15 @@ async function gone(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** The same items, with the first one read: what is wrong from the start becomes a status. */
-async function begun(items: AsyncIterable<PlanItem>): Promise<AsyncIterable<PlanItem>> {
-  const source = items[Symbol.asyncIterator]();
-  const first = await source.next();
-  return (async function* () {
-    try {
-      for (let next = first; next.done !== true; next = await source.next()) yield next.value;
-    } finally {
-      await source.return?.();
-    }
-  })();
+/** The same pieces, with the first one read: what is wrong from the start becomes a status. No generator: the end of one that was never asked would not reach `pieces`. */
+async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncIterable<Buffer>> {
+  let first: IteratorResult<Buffer> | null = await pieces.next();
+  const next = async (): Promise<IteratorResult<Buffer>> => {
+    const given = first ?? (await pieces.next());
+    first = null;
+    return given;
+  };
+  return { [Symbol.asyncIterator]: () => ({ next, return: () => pieces.return(undefined) }) };
 }
 
 /** The JSON body of a request. */

@@ -49,15 +49,24 @@ export const DUE_SCAN_MS = 1_000;
 
 /** Bytes of decompressed frames in memory. */
 export const FRAME_CACHE_BYTES_MAX = 33_554_432;
-/** Neighbouring frames of one object are fetched by one GET up to this many stored bytes. */
-export const COALESCE_BYTES_MAX = 1_048_576;
-/** ... and this many raw bytes of the stream that is read: what compresses well must not fill the memory. */
-export const COALESCE_RAW_BYTES_MAX = 2_097_152;
+/** Neighbouring frames of one object are fetched by one GET up to this many stored bytes: as a stream, of which little is in memory. */
+export const COALESCE_BYTES_MAX = 33_554_432;
+/** A reader of so much at a time, bytes, will come for what follows: the GET goes on into it, as far as one page of references tells. */
+export const FOLLOW_BYTES_MIN = 4_194_304;
+/** Frames of one GET that may have come before somebody asks for them, most of them about 256 KiB; unpacking and sending go on side by side. */
+export const FRAMES_AHEAD = 16;
+/** ... and of all GETs together: then each may have no more than `FRAMES_AHEAD_MIN`. */
+export const FRAMES_AHEAD_ALL = 128;
+export const FRAMES_AHEAD_MIN = 2;
+/** They wait so long, ms: then their GET ends and they go. */
+export const REST_MS = 200;
+/** Frames of one GET for a reader who let one wait so long: its GETs end before it rests again. */
+export const SLOW_GET_FRAMES = 2;
 /** References looked up at a time by a cold read: 64 blocks of at most 256 KiB. */
 export const REF_PAGE = 64;
-/** Groups of frames that a sequential reader fetches ahead of the one it is sending. */
-export const READ_AHEAD_GROUPS = 1;
-/** Longest wait for one GET of a reader, ms. */
+/** A reader opens the next group of frames when less than this of the one it reads is left, bytes of the stream; one group at least is open beside it. */
+export const OPEN_AHEAD_BYTES = 1_048_576;
+/** Longest wait of a reader for one frame, ms. */
 export const GET_DEADLINE_MS = 30_000;
 
 /** A checkpoint is due after so many log records or bytes of log (design section 6). */

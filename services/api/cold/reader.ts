@@ -7,10 +7,10 @@
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
-import { decodeBlock } from '../../../shared/storage/block.js';
+import { checkBlock, decodeBlockSpan } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { crc32c } from '../../../shared/storage/crc.js';
-import { blockIn } from '../../../shared/storage/frame.js';
+import { blockIn, FRAME_OVERHEAD_BYTES } from '../../../shared/storage/frame.js';
 import { ObjectDamaged, ObjectMissing, StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
 import { objectKey, sameObject } from '../../../shared/storage/records/object-id.js';
 import type { BlockRef, ColdRef, SnapshotObjectRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
@@ -22,7 +22,7 @@ import { HotGap } from '../log/core.js';
 import { DeadlinePassed, JoinedSignal } from '../../../shared/time/joined-signal.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import type { FrameCache, FrameOf } from './frame-cache.js';
-import { COALESCE_BYTES_MAX, COALESCE_RAW_BYTES_MAX, READ_AHEAD_GROUPS, REF_PAGE } from './limits.js';
+import { COALESCE_BYTES_MAX, FOLLOW_BYTES_MIN, OPEN_AHEAD_BYTES, REF_PAGE } from './limits.js';
 
 export interface ColdReaderOptions {
   readonly hot: DurableStore;
@@ -32,14 +32,20 @@ export interface ColdReaderOptions {
   readonly metrics: ColdMetrics;
 }
 
-/** References whose frames are fetched by one GET. */
+/** References whose frames lie one behind the other in one object. */
 interface Group {
   readonly refs: ColdRef[];
   readonly frames: FrameOf[];
   /** For each reference, which of `frames` holds it. */
   readonly frameOf: number[];
   bytes: number;
-  rawBytes: number;
+}
+
+/** A group on its way: its first frame is asked for, the others follow as they are taken. */
+interface Opened {
+  readonly group: Group;
+  readonly raws: AsyncGenerator<Buffer, void>;
+  readonly first: Promise<IteratorResult<Buffer, void>>;
 }
 
 export class ColdReader {
@@ -51,27 +57,22 @@ export class ColdReader {
 
   /** Bytes [from, to) of an incarnation, in pieces of at most one block. */
   async *read(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncGenerator<Buffer> {
-    const ahead: { readonly group: Group; readonly raws: Promise<Buffer[]> }[] = [];
-    // Read-ahead ends with the reader, not with the client's signal alone.
+    const opened: Opened[] = [];
+    // What is on its way ends with the reader, not with the client's signal alone.
     const end = new JoinedSignal([signal]);
     let at = from;
     try {
       const groups = this.#groups(slot, incarnation, from, to);
-      for (;;) {
-        while (ahead.length <= READ_AHEAD_GROUPS) {
-          const next = await groups.next();
-          if (next.done === true) break;
-          const raws = this.#options.frames.get(next.value.frames, end.signal);
-          raws.catch(() => undefined);
-          ahead.push({ group: next.value, raws });
-        }
-        const current = ahead.shift();
-        if (current === undefined) break;
-        const raws = await current.raws;
-        for (const [index, ref] of current.group.refs.entries()) {
-          const payload = payloadOf(raws[current.group.frameOf[index] as number] as Buffer, ref);
+      const openNext = async (): Promise<void> => {
+        const { done, value: group } = await groups.next();
+        if (done !== true) opened.push(this.#open(group, end.signal));
+      };
+      await openNext();
+      for (let current = opened[0]; current !== undefined; opened.shift(), current = opened[0]) {
+        for await (const { ref, payload } of payloadsOf(current)) {
           const piece = payload.subarray(Math.max(0, at - ref.start), Math.min(payload.length, to - ref.start));
           at = advance(at, piece.length);
+          if (opened.length === 1 && endOf(current.group) - at < OPEN_AHEAD_BYTES) await openNext();
           yield piece;
         }
       }
@@ -80,7 +81,15 @@ export class ColdReader {
       throw this.#failure(error, `stream bytes ${incarnation} from ${at}`, signal);
     } finally {
       end.abort(new Error('the read is over'));
+      for (const { raws } of opened) void raws.return();
     }
+  }
+
+  #open(group: Group, signal: AbortSignal): Opened {
+    const raws = this.#options.frames.read(group.frames, signal);
+    const first = raws.next();
+    first.catch(() => undefined);
+    return { group, raws, first };
   }
 
   /** References that cover [from, to), without a gap, in groups of neighbouring frames. */
@@ -91,28 +100,38 @@ export class ColdReader {
         yield group;
         group = null;
       }
-      group ??= { refs: [], frames: [], frameOf: [], bytes: 0, rawBytes: 0 };
+      group ??= { refs: [], frames: [], frameOf: [], bytes: 0 };
       add(group, ref);
     }
-    if (group !== null) yield group;
+    if (group === null) return;
+    if (to - from >= FOLLOW_BYTES_MIN) {
+      for (const ref of await this.#page(slot, incarnation, to)) {
+        if (!joins(group, ref)) break;
+        addFrame(group, ref);
+      }
+    }
+    yield group;
   }
 
   async *#refs(slot: number, incarnation: Incarnation, from: Offset, to: Offset): AsyncGenerator<ColdRef> {
     let at = from;
     while (at < to) {
-      let found = 0;
-      const range = refRow.range(slot, incarnation, at + 1);
-      const page: ColdRef[] = [];
-      for await (const rows of this.#options.hot.scan({ ...range, limit: REF_PAGE })) for (const { value } of rows) page.push(refRow.decode(value));
+      const page = await this.#page(slot, incarnation, at);
       for (const ref of page) {
         if (ref.start > at || ref.end <= at) throw new HotGap(incarnation, at);
-        found++;
         at = ref.end;
         yield ref;
         if (at >= to) return;
       }
-      if (found === 0) throw new HotGap(incarnation, at);
+      if (page.length === 0) throw new HotGap(incarnation, at);
     }
+  }
+
+  /** The next references that end behind an offset. */
+  async #page(slot: number, incarnation: Incarnation, from: Offset): Promise<ColdRef[]> {
+    const page: ColdRef[] = [];
+    for await (const rows of this.#options.hot.scan({ ...refRow.range(slot, incarnation, from + 1), limit: REF_PAGE })) for (const { value } of rows) page.push(refRow.decode(value));
+    return page;
   }
 
   /** Bytes [from, from+length) of a snapshot's cold copy. */
@@ -129,8 +148,8 @@ export class ColdReader {
   }
 
   async #small(snapshot: SnapshotRecord, ref: BlockRef, signal?: AbortSignal): Promise<Buffer> {
-    const [raw] = await this.#options.frames.get([ref], signal);
-    const packed = decodeSnapshotBody(blockIn(raw as Buffer, ref));
+    const raw = await onlyOne(this.#options.frames.read([ref], signal));
+    const packed = decodeSnapshotBody(blockIn(raw, ref));
     if (packed.digest !== snapshot.digest || packed.crc !== snapshot.crc || packed.bytes !== snapshot.bytes) throw new ObjectDamaged(objectKey(ref.object), 'holds another snapshot');
     return packed.body;
   }
@@ -172,26 +191,50 @@ export class ColdReader {
 
 /** The payload that a reference means, checked. Throws `BadBytes`. */
 export function payloadOf(raw: Buffer, ref: ColdRef): Buffer {
-  const block = decodeBlock(blockIn(raw, ref));
-  if (block.start !== ref.start || block.end !== ref.end) throw new BadBytes('cold block', `holds [${block.start}, ${block.end}), the reference says [${ref.start}, ${ref.end})`);
-  return block.payload;
+  const block = blockIn(raw, ref);
+  // The frame's sum, which the reference holds, was taken of the bytes as they are stored: of a frame that is stored as it is, these very bytes, and once is enough.
+  const span = raw.length === ref.frameBytes - FRAME_OVERHEAD_BYTES ? decodeBlockSpan(block) : checkBlock(block);
+  if (span.start !== ref.start || span.end !== ref.end) throw new BadBytes('cold block', `holds [${span.start}, ${span.end}), the reference says [${ref.start}, ${ref.end})`);
+  return block.subarray(span.payloadAt);
+}
+
+async function onlyOne(raws: AsyncIterable<Buffer>): Promise<Buffer> {
+  for await (const raw of raws) return raw;
+  throw new Error('no frame came');
+}
+
+/** What the references of a group mean, in order, each as soon as its frame is there. */
+async function* payloadsOf({ group, raws, first }: Opened): AsyncGenerator<{ readonly ref: ColdRef; readonly payload: Buffer }> {
+  let frame = 0;
+  let raw = await first;
+  for (const [index, ref] of group.refs.entries()) {
+    for (; frame < (group.frameOf[index] as number); frame++) raw = await raws.next();
+    if (raw.done === true) throw new Error('a group of frames ended early');
+    yield { ref, payload: payloadOf(raw.value, ref) };
+  }
+  await raws.return();
+}
+
+function endOf(group: Group): Offset {
+  return (group.refs.at(-1) as ColdRef).end;
 }
 
 /** Whether a reference's frame is the last one of the group or lies right behind it. */
 function joins(group: Group, ref: ColdRef): boolean {
   const last = group.frames.at(-1);
-  if (last === undefined || !sameObject(last.object, ref.object) || group.rawBytes + ref.blockBytes > COALESCE_RAW_BYTES_MAX) return false;
+  if (last === undefined || !sameObject(last.object, ref.object)) return false;
   if (last.frameAt === ref.frameAt) return true;
   return last.frameAt + last.frameBytes === ref.frameAt && group.bytes + ref.frameBytes <= COALESCE_BYTES_MAX;
 }
 
 function add(group: Group, ref: ColdRef): void {
-  const last = group.frames.at(-1);
-  if (last === undefined || last.frameAt !== ref.frameAt) {
-    group.frames.push(ref);
-    group.bytes += ref.frameBytes;
-  }
-  group.rawBytes += ref.blockBytes;
+  addFrame(group, ref);
   group.refs.push(ref);
   group.frameOf.push(group.frames.length - 1);
+}
+
+function addFrame(group: Group, ref: ColdRef): void {
+  if (group.frames.at(-1)?.frameAt === ref.frameAt) return;
+  group.frames.push(ref);
+  group.bytes += ref.frameBytes;
 }

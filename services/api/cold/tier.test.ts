@@ -8,6 +8,7 @@ import { appliedRow, dataRow, doomedRow } from '../hot/keys/index.js';
 import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { Applier } from './apply.js';
 import { until, useCounts, useRig } from './cold-rig.contract.js';
+import { SESSION_CHECK_MS } from './limits.js';
 import { noSteps } from './steps.js';
 
 const place = useRig();
@@ -291,5 +292,23 @@ describe('damage is loud, and only where it is (I9)', () => {
     expect(node.cold.reasons().join()).toContain('cannot be sealed');
     expect(node.metrics.damage.hot.value).toBeGreaterThan(0);
     expect(await node.cold.jobs()).toMatchObject({ parked: [{ incarnation: String(incarnation) }] });
+  });
+});
+
+describe('regular work', () => {
+  it('is not begun again while it lasts: looks at the sessions do not pile up before a slow store', async () => {
+    const node = await start();
+    let looks = 0;
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    node.objects.before = (call, key) => {
+      if (call !== 'size' || !key.includes('session')) return undefined;
+      looks += 1;
+      return answered;
+    };
+    await new Promise((resolve) => setTimeout(resolve, 2.5 * SESSION_CHECK_MS));
+    expect(looks).toBe(1);
+    answer();
+    await until(() => looks === 2);
   });
 });

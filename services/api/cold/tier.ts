@@ -195,10 +195,15 @@ export class ObjectColdTier implements ColdTier {
     this.#away = error.message;
   }
 
-  #every(ms: number, work: () => void | Promise<void>): void {
+  /** A run that takes longer than `ms` is not overtaken: the next one waits for a later turn. */
+  #every(ms: number, work: () => Promise<void>): void {
+    let running = false;
     const timer = setInterval(() => {
-      if (this.#stop.signal.aborted) return;
-      Promise.resolve(work()).catch((error: unknown) => this.#options.logger.error({ err: error, event: 'cold-timer-failed' }, 'regular work of the cold tier failed'));
+      if (running || this.#stop.signal.aborted) return;
+      running = true;
+      work()
+        .catch((error: unknown) => this.#options.logger.error({ err: error, event: 'cold-timer-failed' }, 'regular work of the cold tier failed'))
+        .finally(() => (running = false));
     }, ms);
     timer.unref();
     this.#timers.push(timer);

@@ -17,7 +17,8 @@ import { settingsOf, withSettings } from '../settings.js';
 const STOP_MS_MAX = 9_000;
 /** Longest time of a check, ms. */
 const CHECK_MS_MAX = 15_000;
-const CONCURRENCY_MAX = 64;
+/** Most jobs of a kind at a time. Each has one body or commit under way: seals and offloads together leave a fourth of the 32 connections to the node free for signs of life. */
+const CONCURRENCY_MAX = 12;
 
 interface Options {
   readonly concurrency?: number;
@@ -25,7 +26,7 @@ interface Options {
 }
 
 function concurrencyOf(text: string): number {
-  const value = /^\d{1,3}$/.test(text) ? Number(text) : NaN;
+  const value = /^\d{1,2}$/.test(text) ? Number(text) : NaN;
   if (!(value >= 1 && value <= CONCURRENCY_MAX)) throw new InvalidArgumentError(`allowed is a whole number from 1 to ${CONCURRENCY_MAX}.`);
   return value;
 }
@@ -38,7 +39,7 @@ async function optionsOf(context: Context, config: Config, logger: Logger, { con
     nodeUrl: config.nodeAdminUrl,
     token: config.adminToken,
     redisUrl: config.redisUrl,
-    objects: await openWorkerObjects(config.s3, logger),
+    ...(await openWorkerObjects(config.s3, logger)),
     logger,
     now: () => context.now(),
     concurrency: concurrency === undefined ? undefined : { seal: concurrency, offload: concurrency },

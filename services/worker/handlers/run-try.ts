@@ -2,6 +2,7 @@
  * One try of a plan: asks what it is about, does it, and tells the node when it failed.
  *
  * Owns: the signs of life of a try. A try may be silent for long towards the node (an upload over a slow line); without them it would count as lost.
+ * Promises: the signal of a try fires at the latest when it is over, so that nothing of it stays open, such as a body that nobody came to read.
  */
 import { JoinedSignal } from '../../../shared/time/joined-signal.js';
 import { PlanGone, type NodePort, type PlanHead } from '../node-port.js';
@@ -28,6 +29,6 @@ export async function runTry(port: NodePort, jobId: string, kind: PlanHead['kind
     throw error;
   } finally {
     clearInterval(pulse);
-    joined.release();
+    joined.abort(new Error(`the try of ${jobId} is over`));
   }
 }

@@ -16,6 +16,7 @@ import { MultipartUpload, partsOf } from './multipart.js';
 import { readObject, sizeOf } from './reads.js';
 import { Requests } from './requests.js';
 import { Answered } from './retries.js';
+import { watchedAnswer } from './watched-answer.js';
 import { Creator, type Encryption } from './writes.js';
 
 export interface S3StoreOptions extends S3Place {
@@ -126,11 +127,14 @@ export class S3ObjectStore implements ObjectStore {
     checkPrefix(prefix);
     const inBucket = this.#requests.nameOf('');
     // Each page starts after the last key of the one before: nothing is lost when a page has to be asked for again.
-    for (let last = after; ; ) {
-      const page = await this.#page(prefix, last);
+    let last = after;
+    for (let from = after === '' ? undefined : this.#requests.nameOf(after); ; from = this.#requests.nameOf(last)) {
+      const page = await this.#page(prefix, from);
       for (const { Key: name, Size: bytes } of page.Contents ?? []) {
         if (name === undefined || bytes === undefined || !name.startsWith(inBucket)) throw new StoreRefused(`list of ${this.describe}: the server lists ${name ?? 'an object without a name'}`);
         const key = name.slice(inBucket.length);
+        // The empty object by which consoles make a folder: none of ours.
+        if (key === '') continue;
         if (key <= last) throw new StoreRefused(`list of ${this.describe}: ${key} after ${last}, but keys have to come in byte order`);
         last = key;
         yield { key, bytes };
@@ -139,11 +143,13 @@ export class S3ObjectStore implements ObjectStore {
     }
   }
 
-  #page(prefix: string, after: string): Promise<ListObjectsV2CommandOutput> {
+  #page(prefix: string, after: string | undefined): Promise<ListObjectsV2CommandOutput> {
     const requests = this.#requests;
-    const command = { Bucket: requests.bucket, Prefix: requests.nameOf(prefix), MaxKeys: LIST_PAGE, ...(after === '' ? {} : { StartAfter: requests.nameOf(after) }) };
+    const command = { Bucket: requests.bucket, Prefix: requests.nameOf(prefix), MaxKeys: LIST_PAGE, StartAfter: after };
     return requests.run(`list of "${prefix}"`, undefined, async ({ watch }) => {
-      const page = await requests.client.send(new ListObjectsV2Command(command), { abortSignal: watch.signal });
+      const listing = new ListObjectsV2Command(command);
+      listing.middlewareStack.add(watchedAnswer(watch), { step: 'deserialize', priority: 'low', name: 'watchedAnswer' });
+      const page = await requests.client.send(listing, { abortSignal: watch.signal });
       // A page that was cut may still be read as one: with fewer keys, or without saying whether it is the last one.
       const keys = page.Contents?.length ?? 0;
       if (page.IsTruncated === undefined || (page.KeyCount ?? keys) !== keys || (page.IsTruncated && keys === 0)) throw new TryFailed('the page is not whole');

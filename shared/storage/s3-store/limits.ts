@@ -10,6 +10,8 @@ export const STALL_MS = 8_000;
 export const OPERATION_MS = 20_000;
 /** An upload may take this much longer for each of its bytes: the slowest line that still counts as working, bytes per second. */
 export const UPLOAD_BYTES_PER_SECOND_MIN = 262_144;
+/** An answer that brings fewer bytes a second than this, for as long as a try may stand still, counts as standing still: well below what a slow line gives each of `SOCKETS_MAX`. */
+export const ANSWER_BYTES_PER_SECOND_MIN = 16_384;
 /** What the system may still hold of an upload when its last byte was handed over, bytes. */
 export const SEND_BUFFER_BYTES_MAX = 4_194_304;
 /** Wait before a further try, ms: first and longest; each is spread over its whole length. */

@@ -2,7 +2,7 @@
  * Large bodies from a stream, under names that are never used twice (design section 7, R039, R041).
  *
  * Owns: one multipart upload from its first part to its end. Promises: at most one part is in memory; whatever goes wrong, cancellation included, the upload is
- * aborted, as far as the store can be reached: what is left of a process that was killed, collection sweeps.
+ * aborted, as far as the store can be reached. What a killed process leaves, a rule of the bucket has to sweep (AbortIncompleteMultipartUpload, see `docs/operations.md`): nothing here does.
  */
 import { AbortMultipartUploadCommand, CompleteMultipartUploadCommand, CreateMultipartUploadCommand, UploadPartCommand, type CompletedPart } from '@aws-sdk/client-s3';
 import { bodyHash, signedHash } from './body-hash.js';

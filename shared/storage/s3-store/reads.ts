@@ -7,8 +7,8 @@
 import type { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { ObjectDamaged, ObjectMissing, type ByteRange } from '../object-store.js';
-import { TryFailed } from './failures.js';
-import { READER_IDLE_MS, STALL_MS } from './limits.js';
+import { judge, TryFailed } from './failures.js';
+import { READER_IDLE_MS } from './limits.js';
 import type { Kind, Requests, Try } from './requests.js';
 import { Answered, type Retries } from './retries.js';
 
@@ -42,9 +42,10 @@ export async function* readObject(requests: Requests, kind: 'stream' | 'read', k
       end ??= total;
       for await (const piece of body.pieces) {
         from += piece.length;
+        retries.progressed(piece.length);
+        const givenMs = performance.now();
         yield piece;
-        // However long the reader took: that is not the store's fault.
-        retries.progressed();
+        retries.rested(performance.now() - givenMs);
       }
     } catch (error) {
       if (from !== end && !(await goesOn(retries, error, { kind, key, from, end, total }))) return;
@@ -85,7 +86,7 @@ function openBody(requests: Requests, retries: Retries, wanted: Wanted, signal: 
   const { kind, key, from, end } = wanted;
   return requests.once(kind, retries, signal, async (own) => {
     const range = `bytes=${from}-${end === null ? '' : end - 1}`;
-    const out = await requests.client.send(new GetObjectCommand({ ...requests.at(key), Range: range }), { abortSignal: own.watch.signal });
+    const out = await requests.client.send(new GetObjectCommand({ ...requests.at(key), Range: range }), { abortSignal: own.watch.signal }).catch(throwOfRead);
     const body = out.Body as Readable;
     try {
       const { last, total } = placeOf(wanted, out.ContentRange);
@@ -96,6 +97,12 @@ function openBody(requests: Requests, retries: Retries, wanted: Wanted, signal: 
       throw error;
     }
   });
+}
+
+/** A GET has no condition and no upload: an answer about one is not the store's word on the object, which is not called missing for it (I9). */
+function throwOfRead(error: unknown): never {
+  const failure = judge(error);
+  throw failure?.kind === 'exists' || failure?.kind === 'no-upload' ? new TryFailed(`${failure.why} to a plain GET`) : error;
 }
 
 /** Last byte of an answer and bytes of the whole object, checked against what was asked for. */
@@ -120,9 +127,10 @@ async function* piecesOf(body: Readable, bytes: number, own: Try): AsyncGenerato
     for await (const piece of body as AsyncIterable<Buffer>) {
       seen += piece.length;
       if (seen > bytes) break;
+      watch.arrived(piece.length);
       watch.allow(READER_IDLE_MS, 'the reader took nothing');
       yield piece;
-      watch.allow(STALL_MS, 'no byte moved');
+      watch.goOn();
     }
     if (seen !== bytes) throw new TryFailed(`the body ended at byte ${seen} of ${bytes}`);
   } catch (error) {

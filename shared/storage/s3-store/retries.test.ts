@@ -51,9 +51,12 @@ describe('retries', () => {
     const { retries } = retriesOf({ extraMs: 100 - OPERATION_MS, random: () => 0.9 });
     await expect(retries.run(failing(30, () => new TryFailed('cut')))).rejects.toThrow(/^object store unavailable: get k in s3:\/\/b: cut \(gave up after \d tries\)$/);
     await expect(retries.after(new TryFailed('cut'))).rejects.toBeInstanceOf(StoreUnavailable);
-    retries.progressed();
+    retries.progressed(1);
+    expect(retries.leftMs).toBeLessThan(100);
+    retries.progressed(1_000_000_000);
     await retries.after(new TryFailed('cut'));
     expect(retries.leftMs).toBeGreaterThan(OPERATION_MS - 5_000);
+    expect(retries.leftMs).toBeLessThanOrEqual(OPERATION_MS);
   });
 
   it('end with the reason of the signal, in a wait too', async () => {

@@ -2,13 +2,14 @@
  * The retries of one operation: the only layer that retries, the SDK makes each request once.
  *
  * Owns: what is worth another try, how long it waits, and when to give up. Promises: waits are spread at random; no try begins after the deadline, which moves on
- * with every byte that arrives; what is given up is a `StoreUnavailable` that names the store and the last failure, and never carries the SDK's error, in which
+ * with the bytes that arrive; what is given up is a `StoreUnavailable` that names the store and the last failure, and never carries the SDK's error, in which
  * headers and keys of the request lie.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreRefused, StoreUnavailable } from '../object-store.js';
 import { judge, type Failure, type FailureKind } from './failures.js';
 import { OPERATION_MS, RETRY_MAX_MS, RETRY_MS } from './limits.js';
+import { answerMs } from './watch.js';
 
 /** An answer that only the operation itself can make sense of. */
 export class Answered extends Error {
@@ -39,10 +40,15 @@ export class Retries {
     this.#endMs = performance.now() + OPERATION_MS + (rules.extraMs ?? 0);
   }
 
-  /** Bytes arrived: the operation is alive. */
-  progressed(): void {
+  /** Bytes arrived: the operation is alive, for as long as so many may take. */
+  progressed(bytes: number): void {
     this.#tries = 0;
-    this.#endMs = performance.now() + OPERATION_MS;
+    this.#endMs = Math.min(performance.now() + OPERATION_MS, this.#endMs + answerMs(bytes));
+  }
+
+  /** The caller took its time, ms: not the store's fault. */
+  rested(ms: number): void {
+    this.#endMs += ms;
   }
 
   /** Time that is left for beginning another try, ms. */

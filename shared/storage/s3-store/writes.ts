@@ -91,14 +91,17 @@ export class Creator {
 
   async #prove(upload: Upload, hash: string, signal: AbortSignal | undefined): Promise<void> {
     const retries = this.requests.retries(`second put of ${upload.key}`, signal, uploadMs(upload.bytes));
-    try {
-      await retries.run(() => this.requests.once('other', retries, signal, (own) => this.#put(upload, hash, own)));
-    } catch (error) {
-      if (!(error instanceof Answered)) throw error;
-      this.#proven = true;
-      return;
+    while (!this.#proven) {
+      try {
+        await retries.run(() => this.requests.once('other', retries, signal, (own) => this.#put(upload, hash, own)));
+        break;
+      } catch (error) {
+        if (!(error instanceof Answered)) throw error;
+        this.#proven = error.kind === 'exists';
+        if (!this.#proven) await retries.after(new TryFailed(`the second PUT was not decided: ${error.message}`));
+      }
     }
-    throw new StoreRefused(`put ${upload.key}: the server took a second PUT with If-None-Match: *, so it does not know create-if-absent, which Firn needs`);
+    if (!this.#proven) throw new StoreRefused(`put ${upload.key}: the server took a second PUT with If-None-Match: *, so it does not know create-if-absent, which Firn needs`);
   }
 
   /** What lies under a taken key against what was to be put there; null: nothing any more. */
