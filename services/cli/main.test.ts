@@ -62,7 +62,7 @@ describe('command line', () => {
     expect(await firn(['worker'])).toEqual({ code: 1, out: '', err: 'firn: a worker needs FIRN_REDIS_URL: without Redis a node runs its jobs itself\n' });
     const fs = await firn(['worker'], { FIRN_REDIS_URL: 'redis://127.0.0.1:1' });
     expect(fs).toEqual({ code: 1, out: '', err: 'firn: a worker needs the bucket of its node (FIRN_S3_BUCKET): with FIRN_COLD=fs only the node itself reaches its objects, and runs its jobs\n' });
-    for (const count of ['0', '65', 'x', '1.5']) expect(await firn(['worker', '--concurrency', count])).toMatchObject({ code: 2, err: expect.stringContaining('a whole number from 1 to 64') });
+    for (const count of ['0', '13', 'x', '1.5']) expect(await firn(['worker', '--concurrency', count])).toMatchObject({ code: 2, err: expect.stringContaining('a whole number from 1 to 12') });
     const { out } = await firn(['worker', '--help']);
     for (const flag of ['--redis-url', '--s3-bucket', '--node-admin-url', '--concurrency', '--check']) expect(out).toContain(flag);
     for (const flag of ['--data-dir', '--seal-bytes']) expect(out).not.toContain(flag);
