@@ -7,6 +7,7 @@
 import type { Incarnation } from '../../../shared/protocol/types.js';
 import type { DurableStore } from '../hot/durable.js';
 import { KIND, streamRow } from '../hot/keys/index.js';
+import { successor } from '../hot/keys/layout.js';
 import type { HotEntry, HotOp, ScanRange } from '../hot/store.js';
 import type { Journal } from './journal.js';
 import type { JournalTail } from './slot.js';
@@ -82,7 +83,10 @@ export class CurrentRows implements DurableStore {
 
   #tailsIn({ from, to, through }: ScanRange): JournalTail[] {
     if (this.#journal.isEmpty || !overlaps(from, to)) return [];
-    if (isOneLife(from, to)) return [from, to].map((key) => this.#journal.tailOf(incarnationOf(key))).filter((tail) => tail !== undefined && (through === undefined || tail.from < through)) as JournalTail[];
+    if (isOneLife(from, to)) {
+      const tail = this.#journal.tailOf(incarnationOf(from));
+      return tail === undefined || (through !== undefined && tail.from >= through) ? [] : [tail];
+    }
     return [...this.#journal.tails()];
   }
 }
@@ -91,9 +95,9 @@ function incarnationOf(key: Buffer): Incarnation {
   return (key.readUInt32BE(3) * 0x1_0000_0000 + key.readUInt32BE(7)) as Incarnation;
 }
 
-/** Rows of one incarnation, up to the next one at most, which is an exclusive bound. */
+/** Rows of one incarnation and no other. */
 function isOneLife(from: Buffer, to: Buffer): boolean {
-  return from[0] !== KIND.stream && from.length >= LIFE_BYTES && to.length >= LIFE_BYTES && from.subarray(0, 3).equals(to.subarray(0, 3)) && incarnationOf(to) - incarnationOf(from) <= 1;
+  return from[0] !== KIND.stream && from.length >= LIFE_BYTES && Buffer.compare(to, successor(from.subarray(0, LIFE_BYTES))) <= 0;
 }
 
 function overlaps(from: Buffer, to: Buffer): boolean {
