@@ -32,7 +32,7 @@ it('names settings, metrics, routes and refusals that exist', async () => {
 it('asks for the permissions that the requests of the store need, and for no others', () => {
   const needs: Readonly<Record<string, string>> = {
     GetObject: 's3:GetObject', ListObjectsV2: 's3:ListBucket', PutObject: 's3:PutObject', CreateMultipartUpload: 's3:PutObject', UploadPart: 's3:PutObject', CompleteMultipartUpload: 's3:PutObject',
-    AbortMultipartUpload: 's3:AbortMultipartUpload', DeleteObject: 's3:DeleteObject',
+    AbortMultipartUpload: 's3:AbortMultipartUpload', ListMultipartUploads: 's3:ListBucketMultipartUploads', DeleteObject: 's3:DeleteObject',
   };
   const sent = [...sources('shared/storage/s3-store').matchAll(/new (\w+)Command\(/g)].map(([, name = '']) => name);
   // The store can delete; what counts is whether anybody asks it to.

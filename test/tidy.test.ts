@@ -74,7 +74,8 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   cold: ['hot'],
   log: ['hot', 'cold'],
   live: ['log'],
-  http: ['log', 'live'],
+  subscriptions: ['log', 'hot'],
+  http: ['log', 'live', 'subscriptions'],
   admin: ['log', 'live', 'hot', 'cold', 'http'],
 };
 /** Interfaces of an upper layer that a lower one may see: how cold work is told to the log, and what a block reader throws. */

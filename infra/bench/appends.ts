@@ -2,6 +2,7 @@
  * 256-byte synced appends: Firn beside a bare HTTP server and beside the rivals, under the same load.
  */
 import { count } from '../lib/table.js';
+import { settleDisk } from './disk.js';
 import { median, resultTable, WARM_UP, WARM_UP_SECONDS, type Options, type Row } from './results.js';
 import { peerMissing, withServers, type Server, type ServerName } from './servers.js';
 import { appendLoad, ensureWrk, type LoadResult } from './wrk.js';
@@ -25,6 +26,7 @@ async function runOne(server: Server, shape: Shape, round: number, seconds: numb
   const prefix = `c${shape.connections}s${shape.streams}r${round + 1}-`;
   await server.create(prefix, shape.streams, 'application/octet-stream');
   const load = { url: server.url, prefix: server.path(prefix), ...shape, seconds, bytes: BYTES, contentType: 'application/octet-stream' };
+  await settleDisk();
   const result = await appendLoad(load);
   return { result, bad: (result.refused + result.errors) / seconds > BAD_SHARE_MAX * result.rate };
 }

@@ -12,9 +12,10 @@ import { memory } from './memory.js';
 import { passes, resultTable, type Options, type Row } from './results.js';
 import { sealing } from './sealing.js';
 import { sse } from './sse.js';
+import { subscriptions } from './subscriptions.js';
 import { variants } from './variants.js';
 
-const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, cold, sealing, sse, memory, variants };
+const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, cold, sealing, sse, subscriptions, memory, variants };
 
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
 

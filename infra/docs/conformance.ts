@@ -1,5 +1,5 @@
 /**
- * `docs/conformance.md`: which test stands for which requirement row.
+ * `docs/conformance.md`: which test stands for which requirement row, and the rule in the words of that test.
  *
  * Owns: the count of rows of each section, and the rows without a test with the reason. Promises: the page is made from the names of the tests alone; a row that has
  * neither a test nor a reason, a reason for a row that has a test, and a name with a row that does not exist are errors.
@@ -37,32 +37,28 @@ const SECTIONS: readonly (readonly [title: string, rows: Readonly<Record<string,
   ['Write outcomes', { WO: 8 }],
 ];
 
-const FORKS = 'needs forks, which this version does not have';
-const FAULT = 'needs a fault that no client can cause; to come with the fault proxy before the object store';
 const CLUSTER = 'needs several nodes';
-const DEPLOYMENT = 'a property of a deployment, not of the server';
 
 const WITHOUT_TEST: Readonly<Record<string, string>> = {
-  'DEL-05': FORKS,
-  'DEL-06': FORKS,
-  'SNAP-09': FAULT,
-  'SNAP-10': FAULT,
-  'RET-07': FAULT,
-  'WO-02': FAULT,
   'LEAD-06': CLUSTER,
   'LEAD-08': CLUSTER,
-  'ERR-08': CLUSTER,
-  'SEC-04': DEPLOYMENT,
-  'SEC-05': DEPLOYMENT,
-  'SEC-07': 'this version limits no rates',
-  'JSON-22': 'about data older than the rule: there is none',
-  'TTL-08': 'allows either outcome',
-  'ERR-10': 'about the operator routes of another server',
-  'ERR-11': 'about servers that lack an operation: this one has them all',
+  'SEC-05': 'TLS ends in front of the node, as `docs/operations.md` says; links follow `FIRN_PUBLIC_URL` then (CRE-10 in `services/api/http/app.test.ts`)',
+  'SEC-07': 'a rate is for what stands in front of the node; it limits what it holds itself (`test/bad-input/limits.test.ts`)',
 };
 
 const TEST_NAME = /\bit(?:\.each\([\s\S]*?\)|\.runIf\([^)]*\))?\(\s*(['"`])((?:\\.|(?!\1).)*)\1/g;
 const ROW = /\b[A-Z]{2,5}-[0-9]{2}\b/g;
+/** Ids at the beginning of a test's name: of rows, reported faults and invariants. */
+const IDS = /^(?:(?:[A-Z]{2,5}-[0-9]{2}|R[0-9]{3}|I[0-9]{1,2}) )+/;
+
+/** What stands for a row. */
+interface Tested {
+  readonly files: string[];
+  /** The rule, in the words of the test that is nearest to it. */
+  rule: string;
+  /** How far from the row that test is: smaller is nearer. */
+  distance: number;
+}
 
 /** Paths of the test files below a folder of the project, in order. */
 function testFiles(project: string, folder: string): string[] {
@@ -75,24 +71,32 @@ function testFiles(project: string, folder: string): string[] {
     .sort();
 }
 
-/** Row -> files with a test of that name. */
-function testsByRow(project: string, known: ReadonlySet<string>): Map<string, string[]> {
+/** Row -> the tests of that name. */
+function testsByRow(project: string, known: ReadonlySet<string>): Map<string, Tested> {
   const prefixes = new Set([...known].map((row) => row.split('-')[0]));
-  const found = new Map<string, string[]>();
+  const found = new Map<string, Tested>();
   for (const path of ['services', 'shared', 'test'].flatMap((folder) => testFiles(project, folder))) {
     for (const [, , name = ''] of readFileSync(join(project, path), 'utf8').matchAll(TEST_NAME)) {
-      for (const [row] of name.matchAll(ROW)) {
+      for (const { 0: row, index } of name.matchAll(ROW)) {
         if (!known.has(row)) {
           if (prefixes.has(row.split('-')[0] as string)) throw new Error(`${path}: a test names ${row}, which is no row`);
           continue;
         }
-        const files = found.get(row) ?? [];
-        if (!files.includes(path)) files.push(path);
-        found.set(row, files);
+        const tested = found.get(row) ?? { files: [], rule: '', distance: Infinity };
+        found.set(row, tested);
+        if (!tested.files.includes(path)) tested.files.push(path);
+        // Tests over HTTP first, and of these one that names the row first.
+        const distance = (path.startsWith('test/rows/') ? 0 : path.startsWith('test/') ? 1_000 : 2_000) + index;
+        if (distance < tested.distance) Object.assign(tested, { distance, rule: sentence(name) });
       }
     }
   }
   return found;
+}
+
+/** A test's name without its ids, fit for a table. */
+function sentence(name: string): string {
+  return name.replace(IDS, '').replaceAll(/\$\{[^}]*\}/g, '…').replaceAll('\\', '').replaceAll('|', '\\|');
 }
 
 /** The page. Throws when rows, tests and reasons do not fit together. */
@@ -103,16 +107,21 @@ export function conformancePage(project: string): string {
   const tests = testsByRow(project, new Set(all));
   const state = (row: string): string => {
     const reason = WITHOUT_TEST[row];
-    const files = tests.get(row);
-    if (files === undefined && reason === undefined) throw new Error(`${row} has no test and no reason`);
-    if (files !== undefined && reason !== undefined) throw new Error(`${row} has a test and a reason for having none`);
-    return `| ${row} | ${files === undefined ? `none: ${reason}` : files.map((path) => `\`${path}\``).join(' ')} |`;
+    const tested = tests.get(row);
+    if (tested === undefined) {
+      if (reason === undefined) throw new Error(`${row} has no test and no reason`);
+      return `| ${row} | ${reason} | not tested | |`;
+    }
+    if (reason !== undefined) throw new Error(`${row} has a test and a reason for having none`);
+    const overHttp = tested.files.some((path) => path.startsWith('test/'));
+    return `| ${row} | ${tested.rule} | ${overHttp ? 'tested' : 'unit tests'} | ${tested.files.map((path) => `\`${path}\``).join(' ')} |`;
   };
-  const sections = SECTIONS.map(([title, rows], i) => `## ${i + 1}. ${title}\n\n| row | tests |\n| --- | --- |\n${rowsOf(rows).map(state).join('\n')}\n`);
+  const sections = SECTIONS.map(([title, rows], i) => `## ${i + 1}. ${title}\n\n| row | rule, or why it is not tested | state | tests |\n| --- | --- | --- | --- |\n${rowsOf(rows).map(state).join('\n')}\n`);
   return `# Conformance
 
-Which tests stand for which requirement row; a row's id is in the name of its tests. Made by \`npm run docs\` from those names; \`npm test\` fails when this page differs,
-when a row has neither a test nor a reason, and when a test named here fails. ${tests.size} of ${all.length} rows are tested, over HTTP on a running node for everything in \`test/\`.
+Which tests stand for which requirement row, and the rule in the words of one of them; a row's id is in the name of its tests. Made by \`npm run docs\` from those names;
+\`npm test\` fails when this page differs, when a row has neither a test nor a reason, and when a test named here fails. ${tests.size} of ${all.length} rows are tested: over HTTP on a
+running node, or by unit tests alone where the page says so.
 The public suite \`@durable-streams/server-conformance-tests\` runs unmodified beside them (\`test/conformance.test.ts\`).
 
 ${sections.join('\n')}`;

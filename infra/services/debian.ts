@@ -14,14 +14,19 @@ const LOCK_WAIT_S = 300;
 export async function ensurePrograms(programs: readonly string[], packages: readonly string[]): Promise<void> {
   const missing = programs.filter((program) => !have(program));
   if (missing.length === 0) return;
+  await installPackages(packages, missing.join(', '));
+  const still = programs.filter((program) => !have(program));
+  if (still.length > 0) throw new Error(`${still.join(', ')} is still missing after apt-get installed ${packages.join(', ')}`);
+}
+
+/** Installs packages for the sake of `what`. Throws when that cannot be done here. */
+export async function installPackages(packages: readonly string[], what: string): Promise<void> {
   const how = `apt-get install --no-install-recommends ${packages.join(' ')}`;
-  if (spawnSync('apt-get', ['--version'], { stdio: 'ignore' }).status !== 0) throw new Error(`${missing.join(', ')} is not here, and neither is apt-get: on Debian, ${how}`);
-  if (process.getuid?.() !== 0) throw new Error(`${missing.join(', ')} is not here, and only root may install it: ${how}`);
+  if (spawnSync('apt-get', ['--version'], { stdio: 'ignore' }).status !== 0) throw new Error(`${what} is not here, and neither is apt-get: on Debian, ${how}`);
+  if (process.getuid?.() !== 0) throw new Error(`${what} is not here, and only root may install it: ${how}`);
   process.stderr.write(`installing ${packages.join(', ')} (once)\n`);
   const env = { DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' };
   const lock = ['-o', `DPkg::Lock::Timeout=${LOCK_WAIT_S}`];
   await run('apt-get', ['update', '-qq', ...lock], env, INSTALL_MS_MAX);
   await run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...lock, ...packages], env, INSTALL_MS_MAX);
-  const still = programs.filter((program) => !have(program));
-  if (still.length > 0) throw new Error(`${still.join(', ')} is still missing after ${how}`);
 }

@@ -27,6 +27,7 @@ import { Log } from './log/log.js';
 import { Pressure } from './log/pressure.js';
 import { StagingFiles } from './log/staging-files.js';
 import { openObjects } from './objects.js';
+import { UploadSweeps } from './upload-sweeps.js';
 
 /** Longest wait for running seals at close, ms. */
 const COLD_STOP_MS = 10_000;
@@ -104,11 +105,13 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   });
   await log.start();
   folds.start();
+  const sweeps = objects === null ? null : new UploadSweeps({ objects, logger });
   const close = async (): Promise<void> => {
     pressure.stop();
     await folds.stop();
     await log.stop();
     await cold.stop(COLD_STOP_MS);
+    await sweeps?.end();
     await core.close();
     await store.close();
     await objects?.close();

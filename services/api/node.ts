@@ -13,6 +13,7 @@ import { NodeBackend } from './admin/backend.js';
 import { openEngine, type Engine, type EngineDeps } from './engine.js';
 import { createClientApp } from './http/app.js';
 import { listen, type Listener } from './http/server.js';
+import { Subscriptions } from './subscriptions/subscriptions.js';
 
 /** Wall clock of the process, ms: the one place that reads it. */
 export const processClock = (): number => Date.now();
@@ -44,8 +45,10 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   refuseMissingParts(config);
   const metrics = createMetrics();
   const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps) });
+  const subscriptions = new Subscriptions({ core: engine.core, log: engine.log, webhookAllow: config.webhookAllow, logger, metrics, now, random });
   const listeners: Listener[] = [];
   try {
+    await subscriptions.start();
     metrics.bind({
       partitions: () => Array.from({ length: engine.partitions }, (_, partition) => ({
         partition,
@@ -55,11 +58,12 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
       diskFreeBytes: () => engine.pressure.freeBytes,
       hotBytes: () => engine.cold.hotBytes,
       poisoned: () => engine.core.healing,
+      subscriptions: () => subscriptions.counts,
     });
-    const app = createClientApp({ log: engine.log, config, logger, metrics, now, random });
+    const app = createClientApp({ log: engine.log, subscriptions, config, logger, metrics, now, random });
     metrics.bind({ bodiesInFlightBytes: () => app.bodies.heldBytes });
     const work = new WorkRoutes(() => engine.cold.work, metrics.workerStore);
-    const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => app.live.readersOf(key) }), token: config.adminToken, logger, work });
+    const admin = createAdminApp({ backend: new NodeBackend({ engine, metrics, subscribers: (key) => app.live.readersOf(key), rotateWebhookKey: () => subscriptions.rotateSigningKey() }), token: config.adminToken, logger, work });
     listeners.push(await listen({ host: config.adminHost, port: config.adminPort, handler: admin.callback(), logger, endLongAnswers: () => work.end() }).catch((error: unknown) => {
       throw listenRefused(error, config.adminHost, config.adminPort, 'FIRN_ADMIN_PORT');
     }));
@@ -67,7 +71,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
       throw listenRefused(error, config.host, config.port, 'FIRN_PORT');
     }));
   } catch (error) {
-    await closeAll(listeners, engine);
+    await closeAll(listeners, subscriptions, engine);
     throw error;
   }
   const [adminListener, clientListener] = listeners as [Listener, Listener];
@@ -75,7 +79,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
     engine,
     clientAddress: { address: clientListener.host, port: clientListener.port },
     adminAddress: { address: adminListener.host, port: adminListener.port },
-    close: () => closeAll([clientListener, adminListener], engine),
+    close: () => closeAll([clientListener, adminListener], subscriptions, engine),
   };
 }
 
@@ -88,8 +92,8 @@ async function runnerOf(config: Config, { logger, now = processClock }: NodeDeps
 }
 
 /** Both listeners drain at the same time: their waits do not add up to more than a supervisor allows. */
-async function closeAll(listeners: readonly Listener[], engine: Engine): Promise<void> {
-  await Promise.all(listeners.map((listener) => listener.shutdown(DRAIN_MS)));
+async function closeAll(listeners: readonly Listener[], subscriptions: Subscriptions, engine: Engine): Promise<void> {
+  await Promise.all([subscriptions.stop(), ...listeners.map((listener) => listener.shutdown(DRAIN_MS))]);
   await engine.close();
 }
 

@@ -11,10 +11,10 @@ import type { StoreTraffic } from '../../shared/storage/measured-store.js';
 import type { ObjectStore } from '../../shared/storage/object-store.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import { withSignal } from '../../shared/time/joined-signal.js';
-import { aliveAnswer, checkpointMessage, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
+import { aliveAnswer, BUSY_CODE, checkpointMessage, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
 import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type SnapshotSource } from './node-port.js';
 import { decodePlanStream } from './plan-stream.js';
-import { Patience } from './patience.js';
+import { Patience, type Hope } from './patience.js';
 
 /** Longest wait for an answer to something small, ms. */
 const ANSWER_MS_MAX = 15_000;
@@ -207,7 +207,7 @@ export class HttpPort implements NodePort {
   }
 
   #patience(signal: AbortSignal | undefined): Patience {
-    return new Patience(this.#options.patienceMs, (error) => !this.#closed && isPassing(error), signal);
+    return new Patience(this.#options.patienceMs, (error) => (this.#closed ? 'never' : hopeOf(error)), signal);
   }
 }
 
@@ -221,9 +221,10 @@ function behind(item: PlanItem): PlanPosition {
   return item.kind === 'block' ? { stream: item.stream, offset: decodeBlockSpan(item.block).end } : { stream: item.stream + 1, offset: 0 as PlanPosition['offset'] };
 }
 
-/** The same may succeed later: lost connections, bytes that were altered on the way, a node that restarts. */
-function isPassing(error: unknown): boolean {
-  return !(error instanceof PlanGone || error instanceof Gone || error instanceof WorkRefused || error instanceof CallFailed);
+/** Lost connections, bytes that were altered on the way, a node that restarts: the same may succeed later. */
+function hopeOf(error: unknown): Hope {
+  if (error instanceof PlanGone || error instanceof Gone || error instanceof WorkRefused || error instanceof CallFailed) return 'never';
+  return error instanceof Busy ? 'turn' : 'again';
 }
 
 interface SendOptions {
@@ -237,7 +238,10 @@ interface SendOptions {
 /** The node says that what was named is not there any more. */
 class Gone extends Error {}
 
-/** One request. Throws `Gone`, `WorkRefused`, `CallFailed`; anything else may pass. */
+/** The node serves as many workers as it can. */
+class Busy extends Error {}
+
+/** One request. Throws `Gone`, `Busy`, `WorkRefused`, `CallFailed`; anything else may pass. */
 async function send({ url, token }: Pick<HttpPortOptions, 'url' | 'token'>, dispatcher: Dispatcher, method: 'GET' | 'POST', path: string, options: SendOptions): Promise<Dispatcher.ResponseData> {
   const headers = { ...options.headers, ...(token === null ? {} : { authorization: `Bearer ${token}` }), ...(options.body === undefined ? {} : { 'content-type': 'application/json' }) };
   const { body, signal, headersTimeout = ANSWER_MS_MAX, bodyTimeout = ANSWER_MS_MAX } = options;
@@ -247,7 +251,7 @@ async function send({ url, token }: Pick<HttpPortOptions, 'url' | 'token'>, disp
   const said = `${method} ${WORK_ROOT}: ${statusCode} ${await textOf(answer)}`;
   if (statusCode === 410) throw new Gone(said);
   if (statusCode === 401 || statusCode === 403 || statusCode === 409) throw new WorkRefused(said);
-  if (statusCode === 503) throw new Error(said);
+  if (statusCode === 503) throw said.includes(BUSY_CODE) ? new Busy(said) : new Error(said);
   throw new CallFailed(said);
 }
 

@@ -12,11 +12,11 @@ import type { StoreTally } from '../../shared/storage/measured-store.js';
 import { ObjectMissing, type ObjectStore } from '../../shared/storage/object-store.js';
 import { parseStoreDocument } from '../../shared/storage/store-json.js';
 import { withSignal } from '../../shared/time/joined-signal.js';
+import { pause } from '../../shared/time/pause.js';
 import { jobHandlers } from './handlers/index.js';
 import { askNode, HttpPort, newAgent, WorkRefused } from './http-port.js';
 import { WORK_VERSION } from './messages.js';
 import type { NodePort } from './node-port.js';
-import { pause } from './patience.js';
 import { TrafficReports } from './traffic-reports.js';
 
 /** Wait before what is away is asked again, ms: first and longest. */
@@ -103,7 +103,10 @@ function agree(options: WorkerOptions, stop: AbortSignal): Promise<string> {
 async function agreeNow({ nodeUrl: url, token, objects }: WorkerOptions, stop: AbortSignal): Promise<string> {
   const agent = newAgent();
   try {
-    const { storeId, version } = await askNode({ url, token }, agent, stop);
+    const { storeId, version } = await askNode({ url, token }, agent, stop).catch((error: unknown) => {
+      stop.throwIfAborted();
+      throw error instanceof WorkRefused ? error : new Error(`the node at ${url}: ${error instanceof Error ? error.message : String(error)}`);
+    });
     if (version !== WORK_VERSION) throw new WorkRefused(`the node at ${url} speaks version ${version} to its workers, this one version ${WORK_VERSION}: run both from the same release`);
     const own = await withSignal([stop], LOOK_MS_MAX, (signal) => storeIdOf(objects, signal));
     if (own !== storeId) throw new WorkRefused(`the node at ${url} belongs to store ${storeId}, but ${objects.describe} holds ${own === null ? 'no store' : `store ${own}`}: name the bucket and the prefix of the node`);

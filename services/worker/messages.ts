@@ -18,6 +18,8 @@ export const WORK_ROOT = '/__firn/work';
 export const MESSAGE_BYTES_MAX = 4_194_304;
 /** CRC32C of a whole snapshot, 8 hex digits. */
 export const CRC_HEADER = 'firn-crc32c';
+/** Code of the refusal (503) of a node that sends as many bodies as it does at a time: whoever asked waits for its turn. */
+export const BUSY_CODE = 'WORK_BACKPRESSURE';
 export const PLAN_STREAM_TYPE = 'application/vnd.firn.plan';
 
 const count = z.int().min(0);

@@ -1,52 +1,55 @@
 /**
- * How long a worker waits for a node that is away.
+ * How long a worker waits for a node that is away, and for its turn at one that is busy.
  *
- * Owns: the growing waits between tries, and the end of the patience.
+ * Owns: the waits between tries, and the end of the patience.
  */
+import { pause } from '../../shared/time/pause.js';
 
 /** Wait before the next try, ms: first and longest. */
 const RETRY_MS = 100;
 const RETRY_MS_MAX = 3_000;
 /** A node that is away for so long without progress ends a job, ms. */
 const PATIENCE_MS = 45_000;
+/** Wait before the next try at a node that serves as many as it can, ms: always the same, so that who waits longest has the best chance. */
+const TURN_MS = 500;
+/** A turn that does not come for so long ends a job, ms: longer than a node lets somebody hold a place who takes nothing (180 s), or a whole upload of a segment takes over a slow line. */
+const TURN_MS_MAX = 900_000;
+
+/** What a failure asks for: `again` when the node may be back soon, `turn` when it is there and busy, `never`. */
+export type Hope = 'again' | 'turn' | 'never';
 
 export class Patience {
   #nextMs = RETRY_MS;
-  #sinceMs: number | null = null;
+  /** Since when the node is away, or busy, ms; null: it is not. */
+  #awaySinceMs: number | null = null;
+  #busySinceMs: number | null = null;
 
-  /** `isPassing`: whether a failure may pass. */
-  constructor(private readonly limitMs: number = PATIENCE_MS, private readonly isPassing: (error: unknown) => boolean, private readonly signal?: AbortSignal) {}
+  constructor(private readonly limitMs: number = PATIENCE_MS, private readonly hopeOf: (error: unknown) => Hope, private readonly signal?: AbortSignal) {}
 
   /** Something came: the patience begins anew. */
   progress(): void {
-    this.#sinceMs = null;
+    this.#awaySinceMs = null;
+    this.#busySinceMs = null;
     this.#nextMs = RETRY_MS;
   }
 
   /** Waits before the next try. Throws the failure itself when it stays or lasts too long, the signal's reason when that fired. */
   async wait(error: unknown): Promise<void> {
     this.signal?.throwIfAborted();
-    if (!this.isPassing(error)) throw error;
+    const hope = this.hopeOf(error);
+    if (hope === 'never') throw error;
     const now = performance.now();
-    this.#sinceMs ??= now;
-    if (now - this.#sinceMs >= this.limitMs) throw error;
+    if (hope === 'turn') {
+      // A node that says so is not away.
+      this.#awaySinceMs = null;
+      this.#nextMs = RETRY_MS;
+      this.#busySinceMs ??= now;
+      if (now - this.#busySinceMs >= TURN_MS_MAX) throw error;
+      return pause(TURN_MS, this.signal);
+    }
+    this.#awaySinceMs ??= now;
+    if (now - this.#awaySinceMs >= this.limitMs) throw error;
     await pause(this.#nextMs, this.signal);
     this.#nextMs = Math.min(this.#nextMs * 2, RETRY_MS_MAX);
   }
-}
-
-/** Rejects with the signal's reason as soon as it fires. */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      reject(signal?.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', onAbort);
-      resolve();
-    }, ms);
-    if (signal?.aborted === true) onAbort();
-    else signal?.addEventListener('abort', onAbort, { once: true });
-  });
 }

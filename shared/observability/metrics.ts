@@ -10,7 +10,7 @@ import { readCounter, readGauge, Tally, tallyCounter, tallyFamily, type Sample }
 
 /** What a request was about: few, fixed, never a stream's name. */
 export const ROUTE_CLASSES = [
-  'create', 'append', 'close', 'delete', 'head', 'read', 'long-poll', 'sse', 'snapshot-put', 'snapshot-get', 'retention', 'bootstrap', 'chunk', 'preflight', 'bucket', 'other',
+  'create', 'append', 'close', 'delete', 'head', 'read', 'long-poll', 'sse', 'snapshot-put', 'snapshot-get', 'retention', 'bootstrap', 'chunk', 'preflight', 'bucket', 'subscription', 'other',
 ] as const;
 export type RouteClass = (typeof ROUTE_CLASSES)[number];
 
@@ -18,6 +18,7 @@ export const TIERS = ['hot', 'cold'] as const;
 export const DAMAGE_KINDS = ['hot', 'object', 'log', 'checkpoint', 'snapshot'] as const;
 export const OBJECT_KINDS = ['segment', 'snapshot', 'merged', 'log', 'checkpoint', 'other'] as const;
 export const CACHE_RESULTS = ['hit', 'miss'] as const;
+export const DELIVERY_RESULTS = ['done', 'accepted', 'failed'] as const;
 export const LIVE_KINDS = ['long-poll', 'sse'] as const;
 
 /** Requests by route and status: one number each in a fixed table. */
@@ -55,10 +56,11 @@ export interface MetricSources {
   bodiesInFlightBytes(): number | null;
   /** true while writes are refused because a batch failed. */
   poisoned(): boolean;
+  subscriptions(): { readonly subscriptions: number; readonly links: number; readonly delivering: number; readonly waiting: number } | null;
 }
 
 const NOTHING: MetricSources = {
-  partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, bodiesInFlightBytes: () => null, poisoned: () => false,
+  partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, bodiesInFlightBytes: () => null, poisoned: () => false, subscriptions: () => null,
 };
 
 export interface Metrics {
@@ -90,6 +92,11 @@ export interface Metrics {
   readonly workerStore: StoreMeter;
   readonly evictedBytes: Tally;
   readonly jobFailures: Tally;
+  /** Wakes of subscriptions issued. */
+  readonly wakes: Tally;
+  readonly webhookDeliveries: Readonly<Record<(typeof DELIVERY_RESULTS)[number], Tally>>;
+  /** Streams that matched a subscription and could not be linked. */
+  readonly subscriptionLinksRefused: Tally;
   /** Damaged or missing bytes met, by where (I9). */
   readonly damage: Readonly<Record<(typeof DAMAGE_KINDS)[number], Tally>>;
   /** Binds values that other parts own, when these exist. */
@@ -109,6 +116,10 @@ function gauges(registry: Registry, sources: () => MetricSources): void {
   readGauge(registry, { name: 'firn_disk_free_bytes', help: 'Free bytes of the disk that holds the data directory.' }, [], () => one(sources().diskFreeBytes()));
   readGauge(registry, { name: 'firn_hot_bytes', help: 'Logical bytes held in the hot tier.' }, [], () => one(sources().hotBytes()));
   readGauge(registry, { name: 'firn_request_bodies_in_flight_bytes', help: 'Bytes of request bodies held in memory.' }, [], () => one(sources().bodiesInFlightBytes()));
+  for (const [name, help, pick] of [
+    ['firn_subscriptions', 'Subscriptions.', 'subscriptions'], ['firn_subscription_links', 'Links of subscriptions through patterns.', 'links'],
+    ['firn_deliveries_running', 'Deliveries under way.', 'delivering'], ['firn_deliveries_waiting', 'Subscriptions that wait for room to be told of a wake.', 'waiting'],
+  ] as const) readGauge(registry, { name, help }, [], () => one(sources().subscriptions()?.[pick] ?? null));
   readGauge(registry, { name: 'firn_store_poisoned', help: '1 while writes are refused because a batch failed.' }, [], () => one(sources().poisoned() ? 1 : 0));
 }
 
@@ -184,6 +195,9 @@ export function createMetrics(): Metrics {
     storeErrors: counter('firn_object_store_errors_total', 'Calls of the object store that failed.'),
     evictedBytes: counter('firn_evicted_bytes_total', 'Hot copies removed after their seal, bytes.'),
     jobFailures: counter('firn_job_failures_total', 'Runs of background jobs that failed.'),
+    wakes: counter('firn_wakes_total', 'Wakes of subscriptions issued.'),
+    webhookDeliveries: family('firn_webhook_deliveries_total', 'Deliveries to webhooks, by what came of them.', 'result', DELIVERY_RESULTS),
+    subscriptionLinksRefused: counter('firn_subscription_links_refused_total', 'Streams that matched a subscription and could not be linked for lack of room.'),
     damage: family('firn_damage_total', 'Damaged or missing bytes met.', 'where', DAMAGE_KINDS),
     bind: (more) => {
       sources = { ...sources, ...more };

@@ -47,6 +47,11 @@ const TABLE = {
   UNKNOWN_PART: refusal(400, 'a listed snapshot part is not staged'),
   SNAPSHOT_DIGEST_MISMATCH: refusal(400, 'Stream-Snapshot-Digest is not the digest of the snapshot'),
 
+  WEBHOOK_URL_REJECTED: refusal(400, 'a webhook may not lead there'),
+
+  TOKEN_INVALID: refusal(401, 'this needs the bearer token of the wake'),
+  TOKEN_EXPIRED: refusal(401, 'the token has expired'),
+
   PRODUCER_EPOCH_CLOSED: refusal(403, 'a newer epoch of this producer has closed the epoch of this write'),
   PRODUCER_EXPIRED: refusal(403, 'the state of this producer has been forgotten'),
   PRODUCER_EPOCH_STALE: refusal(403, 'the epoch of this write is older than the producer\'s current epoch'),
@@ -56,6 +61,7 @@ const TABLE = {
   BUCKET_ERASED: refusal(404, 'the bucket has been erased'),
   STREAM_NOT_FOUND: refusal(404, 'there is no such stream'),
   SNAPSHOT_NOT_FOUND: refusal(404, 'there is no snapshot at this offset'),
+  SUBSCRIPTION_NOT_FOUND: refusal(404, 'there is no such subscription'),
   NOT_FOUND: refusal(404, 'there is nothing at this path'),
   METHOD_NOT_ALLOWED: refusal(405, 'this resource does not take this method'),
   BODY_TOO_SLOW: refusal(408, 'the body arrived too slowly'),
@@ -65,8 +71,13 @@ const TABLE = {
   STREAM_CLOSED: refusal(409, 'the stream is closed'),
   STREAM_SEQ_CONFLICT: refusal(409, 'Stream-Seq is not above the last one'),
   PRODUCER_SEQ_CONFLICT: refusal(409, 'Producer-Seq is not the next one'),
+  FORK_SOURCE_GONE: refusal(409, 'the source of the fork does not hold what the fork would inherit'),
   SNAPSHOT_CONFLICT: refusal(409, 'this conflicts with the snapshot or the tail of the stream'),
   IMPORT_CONFLICT: refusal(409, 'the backup conflicts with what is here'),
+  SUBSCRIPTION_ALREADY_EXISTS: refusal(409, 'a subscription with another configuration is there already'),
+  FENCED: refusal(409, 'this wake is not the current one'),
+  ALREADY_CLAIMED: refusal(409, 'another worker holds the lease'),
+  NO_PENDING_WORK: refusal(409, 'nothing is pending'),
   STREAM_GONE: refusal(410, 'the stream, or this part of it, is gone'),
   INCARNATION_MISMATCH: refusal(412, 'the stream has another incarnation'),
   REQUEST_TOO_LARGE: refusal(413, 'the body is above the limit of a request'),
@@ -76,6 +87,7 @@ const TABLE = {
   EXPECTATION_FAILED: refusal(417, 'the only expectation that can be met is 100-continue'),
   PRODUCER_LIMIT: refusal(429, 'the stream has as many producers as it can hold'),
   STAGED_PARTS_LIMIT: refusal(429, 'the stream has as many staged snapshot parts as it can hold'),
+  SUBSCRIPTION_LIMIT: refusal(429, 'there are as many subscriptions or links as this server can hold'),
   RATE_LIMITED: { status: 429, sentence: 'too many requests', retryAfter: RETRY_AFTER_S },
 
   INTERNAL: refusal(500, 'the server failed'),
@@ -110,6 +122,8 @@ export interface FirnErrorOptions {
   readonly detail?: string;
   /** Typed headers of the answer, besides `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Further members of the error object in the body. */
+  readonly members?: Readonly<Record<string, string | number>>;
   readonly cause?: unknown;
 }
 
@@ -119,6 +133,7 @@ export class FirnError extends Error {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly detail: string | null;
+  readonly members: Readonly<Record<string, string | number>>;
 
   constructor(readonly code: ErrorCode, options: FirnErrorOptions = {}) {
     const entry = ERRORS[code];
@@ -126,11 +141,12 @@ export class FirnError extends Error {
     super(shown, options.cause === undefined ? undefined : { cause: options.cause });
     this.status = entry.status;
     this.detail = options.detail ?? null;
+    this.members = options.members ?? {};
     this.headers = entry.retryAfter === undefined ? { ...options.headers } : { 'Retry-After': String(entry.retryAfter), ...options.headers };
   }
 }
 
 /** The JSON body of an error answer and of an SSE error event: one line, without an LF at its end (ERR-01, SSE-19). */
 export function errorBody(error: FirnError): Buffer {
-  return Buffer.from(JSON.stringify({ error: { code: error.code, message: error.message } }));
+  return Buffer.from(JSON.stringify({ error: { code: error.code, message: error.message, ...error.members } }));
 }

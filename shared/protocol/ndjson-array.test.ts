@@ -48,6 +48,8 @@ describe('ndjson as an array', () => {
 
   it('JSON-19 spellings stay', () => expect(arrayOf('1.50e3\n{"a":1,"a":"\\ud800"}\n')).toBe('[1.50e3,{"a":1,"a":"\\ud800"}]'));
 
+  it('JSON-22 stored text that is older than the rule is given as it is', () => expect(arrayOf('{ "a" : 1 }\n[ ]\n')).toBe('[{ "a" : 1 },[ ]]'));
+
   it('I9 a source that is short, long or cut is an error', async () => {
     await expect(collected([Buffer.from('1\n')], 4)).rejects.toThrow('2 bytes');
     await expect(collected([Buffer.from('1\n2\n')], 2)).rejects.toThrow('more than 2');

@@ -6,15 +6,19 @@
  */
 import { Worker, type Job as QueuedJob } from 'bullmq';
 import type { Redis } from 'ioredis';
+import { idlePause } from '../time/pause.js';
 import { withinGrace } from './grace.js';
 import { jobIdOf, queuePrefix } from './queue-names.js';
 import type { QueueSender } from './queue-sender.js';
 import { CONCURRENCY, errorText, JOB_KINDS, perKind, type JobKind, type RunnerOptions } from './types.js';
 
-/** A worker that was not heard of by Redis for so long has lost its job, ms; renewed at half of it. */
-const LOCK_MS = 20_000;
+/**
+ * A worker that was not heard of by Redis for so long has lost its job, ms; renewed at half of it. Short, so that a killed worker's job goes to another one soon. One that
+ * was only slow then runs beside the other: each run writes under names of its own, and the node takes the first result (I6).
+ */
+const LOCK_MS = 5_000;
 /** How often lost jobs are looked for, ms. */
-const STALLED_CHECK_MS = 10_000;
+const STALLED_CHECK_MS = 1_000;
 /** Seconds that one wait for a job lasts. */
 const WAIT_S = 5;
 /** Wait before Redis is asked again after it failed, ms. */
@@ -153,11 +157,7 @@ export class QueueWorkers {
   /** When no job runs, and the queues were told so as far as Redis answers. */
   async #closed(): Promise<void> {
     const closing = Promise.allSettled(JOB_KINDS.map((kind) => this.#lanes[kind].opened.worker.close()));
-    while (this.running > 0) await pause(CLOSE_POLL_MS);
-    await Promise.race([closing, pause(CLOSE_MS)]);
+    while (this.running > 0) await idlePause(CLOSE_POLL_MS);
+    await Promise.race([closing, idlePause(CLOSE_MS)]);
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }

@@ -127,6 +127,17 @@ export function decodeBlockSpan(buffer: Buffer): BlockSpan {
   return readSpan(buffer, null);
 }
 
+/** Where the entry that holds the byte at `at` ends in an encoded block that holds it; `whole`: the append ends there, and not in a block behind. */
+export function entryEndIn(buffer: Buffer, at: Offset): { readonly end: Offset; readonly whole: boolean } {
+  const head = decodeBlockHead(buffer);
+  let end = head.start;
+  for (const [index, { bytes }] of head.entries.entries()) {
+    end = advance(end, bytes);
+    if (end > at && at >= head.start) return { end, whole: index < head.entries.length - 1 || !head.continues };
+  }
+  throw new RangeError(`block: [${head.start}, ${head.end}) does not hold ${at}`);
+}
+
 function readSpan(buffer: Buffer, entries: BlockEntry[] | null): BlockSpan {
   if (buffer.length === 0) throw new BadBytes('block', 'cut short');
   const reader = new ByteReader(buffer, 'block');

@@ -2,8 +2,9 @@
  * Reading a whole data object that nothing else is known of: for deep verification, compaction and restore.
  *
  * Owns: the walk. Promises (I9): what it yields was checked against every sum there is: frame, item, footer and the item's own; an object with anything more, less or
- * other than its footer says is refused, at the latest behind the last item.
+ * other than its footer says is refused, at the latest behind the last item; others get their turn all the way, also where nothing has to be waited for.
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import { BadBytes } from './codec.js';
 import { DATA_OBJECT_MAGIC, decodeFooter, type Footer, type FrameEntry, type ItemEntry } from './data-object-footer.js';
 import { itemsOf, type FrameItem, type RefInObject } from './data-object-item.js';
@@ -15,21 +16,36 @@ export interface DataObjectItem extends Omit<FrameItem, 'blockAt'> {
   readonly ref: RefInObject;
 }
 
-/** Items in the order in which they lie in the object, two frames in memory at a time. Throws `BadBytes`. */
+/** Frames that are decompressed while the one before them is looked at: enough to go to the thread together. */
+const FRAMES_AHEAD = 4;
+
+/** Raw bytes that are checked before others get their turn: about a millisecond. */
+const TURN_BYTES = 1_048_576;
+
+/** Items in the order in which they lie in the object, few frames in memory at a time. Throws `BadBytes`. */
 export async function* parseDataObject(object: Buffer): AsyncGenerator<DataObjectItem> {
   if (!object.subarray(0, DATA_OBJECT_MAGIC.length).equals(DATA_OBJECT_MAGIC)) throw new BadBytes(WHAT, 'not the start of a data object');
   const footer = decodeFooter(object);
   const indexed = new IndexedItems(footer);
   const frames = framesOf(object, footer);
-  let ahead = frames.next();
-  for (let number = 0; ahead.done !== true; number++) {
-    const { raw, place } = ahead.value;
-    // The next frame is decompressed while this one is looked at.
-    ahead = frames.next();
-    for (const { blockAt, ...item } of itemsOf(await raw)) {
+  const ahead: OpenedFrame[] = [];
+  const open = (): void => {
+    const next = frames.next();
+    if (next.done !== true) ahead.push(next.value);
+  };
+  for (let n = 0; n < FRAMES_AHEAD; n++) open();
+  let untilTurn = TURN_BYTES;
+  for (let number = 0, frame = ahead.shift(); frame !== undefined; number++, frame = ahead.shift()) {
+    open();
+    const raw = await frame.raw;
+    for (const { blockAt, ...item } of itemsOf(raw)) {
       indexed.take(number, blockAt, item);
-      yield { ...item, ref: { ...place, blockAt, blockBytes: item.value.length } };
+      yield { ...item, ref: { ...frame.place, blockAt, blockBytes: item.value.length } };
     }
+    untilTurn -= raw.length;
+    if (untilTurn > 0) continue;
+    untilTurn = TURN_BYTES;
+    await turn();
   }
   indexed.end();
 }

@@ -138,6 +138,21 @@ describe('data object', () => {
     await expect(writer.finish()).rejects.toThrow('without ranges');
   });
 
+  it('lets others have their turn while a large object is read of which nothing has to be unpacked', async () => {
+    const writer = new DataObjectWriter();
+    for (let n = 0; n < 64; n++) writer.addBlock(key(1), inc(1), packAppends(at(n * 131_072), [{ payload: randomBytes(131_072), atMs: 1 }])[0]?.value as Buffer);
+    const object = Buffer.concat((await writer.finish()).body);
+    let turns = 0;
+    const count = (): void => {
+      turns++;
+      next = setImmediate(count);
+    };
+    let next = setImmediate(count);
+    expect(await parsed(object)).toHaveLength(64);
+    clearImmediate(next);
+    expect(turns).toBeGreaterThanOrEqual(6);
+  });
+
   it('I11 keeps within its limits, full to the brim', async () => {
     const writer = new DataObjectWriter({ frameBytes: 262_144 });
     const payload = randomBytes(BLOCK_PAYLOAD_MAX);

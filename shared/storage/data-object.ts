@@ -6,10 +6,10 @@
  */
 import type { Incarnation, Offset, StreamKey } from '../protocol/types.js';
 import { BLOCK_PAYLOAD_MAX, checkBlock } from './block.js';
-import { crc32cOf } from './crc.js';
+import { crc32c, crc32cCombine } from './crc.js';
 import { DATA_OBJECT_MAGIC, FOOTER_BYTES_MAX, ITEMS_MAX, encodeFooter, type ItemEntry } from './data-object-footer.js';
 import { ITEM_HEADER_BYTES_MAX, encodeItemHeader, type RefInObject } from './data-object-item.js';
-import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX, FRAME_TARGET_BYTES, FRAME_TARGET_BYTES_MAX, FRAME_TARGET_BYTES_MIN, encodeFrame, type EncodedFrame } from './frame.js';
+import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX, FRAME_SUM_BYTES, FRAME_TARGET_BYTES, FRAME_TARGET_BYTES_MAX, FRAME_TARGET_BYTES_MIN, encodeFrame, type EncodedFrame } from './frame.js';
 import { SMALL_SNAPSHOT_BYTES_MAX, encodeSnapshotBody, type SnapshotIdentity } from './snapshot-body.js';
 
 export { blockIn, readFrame } from './frame.js';
@@ -47,7 +47,7 @@ interface PlacedItem extends ItemEntry {
   readonly key: StreamKey;
 }
 
-/** Builds one object. Blocks come in the order of incarnation and offset, snapshots whenever. Not used again after `finish`. */
+/** Builds one object. Blocks come in the order of incarnation and offset, snapshots whenever; what is added is not copied, and does not change until the end. Not used again after `finish`. */
 export class DataObjectWriter {
   private readonly items: PlacedItem[] = [];
   private readonly frames: Promise<EncodedFrame>[] = [];
@@ -106,7 +106,7 @@ export class DataObjectWriter {
     const body = [DATA_OBJECT_MAGIC, ...frames.map((frame) => frame.bytes), ...footer];
     const bytes = body.reduce((sum, part) => sum + part.length, 0);
     if (bytes > PUT_BYTES_MAX) throw new Error(`a data object of ${bytes} bytes`);
-    return { body, bytes, crc: crc32cOf(body), items: withRefs(this.items, frames) };
+    return { body, bytes, crc: objectSum(frames, footer), items: withRefs(this.items, frames) };
   }
 
   private add(key: StreamKey, range: Pick<ItemEntry, 'kind' | 'incarnation' | 'start' | 'end'>, value: Buffer): PlacedItem {
@@ -125,13 +125,21 @@ export class DataObjectWriter {
   /** Starts the compression of the open frame; the next item opens another. */
   private closeFrame(): void {
     if (this.openBytes === 0) return;
-    const frame = encodeFrame(Buffer.concat(this.open, this.openBytes));
+    const frame = encodeFrame(this.open);
     // A failure is thrown by `finish`, if it is ever called.
     frame.catch(() => undefined);
     this.frames.push(frame);
     this.open = [];
     this.openBytes = 0;
   }
+}
+
+/** CRC32C of the whole object: that of each frame is known, all but its last bytes. */
+function objectSum(frames: readonly EncodedFrame[], footer: readonly Buffer[]): number {
+  let sum = crc32c(DATA_OBJECT_MAGIC);
+  for (const { bytes, crc } of frames) sum = crc32cCombine(sum, crc32c(bytes.subarray(-FRAME_SUM_BYTES), crc), bytes.length);
+  for (const part of footer) sum = crc32c(part, sum);
+  return sum;
 }
 
 function withRefs(items: readonly PlacedItem[], frames: readonly EncodedFrame[]): PackedItem[] {

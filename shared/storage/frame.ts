@@ -7,8 +7,9 @@
  */
 import { BadBytes } from './codec.js';
 import { crc32c, crc32cRange, storedSum } from './crc.js';
+import { layDown, lengthOf } from './pieces.js';
 import type { BlockRef } from './records/types.js';
-import { compress, decompress } from './zstd.js';
+import { ZSTD_BYTES_MAX, compress, decompress } from './zstd.js';
 
 const VERSION = 1;
 const WHAT = 'frame';
@@ -35,22 +36,22 @@ export interface EncodedFrame {
 /** What a reference says of a frame. */
 export type FrameRef = Pick<BlockRef, 'frameAt' | 'frameBytes' | 'frameCrc'>;
 
-/** Compresses off the main thread; stored as it is when that is not longer. */
-export async function encodeFrame(raw: Buffer): Promise<EncodedFrame> {
-  if (raw.length === 0 || raw.length > FRAME_RAW_BYTES_MAX) throw new RangeError(`a frame of ${raw.length} bytes`);
-  const packed = await compress(raw);
-  const shrinks = packed.length < raw.length;
-  const stored = shrinks ? packed : raw;
-  const bytes = Buffer.allocUnsafeSlow(stored.length + FRAME_OVERHEAD_BYTES);
+/** Compresses, off the main thread when it takes long, what may come in pieces; stored as it is when that is not longer. */
+export async function encodeFrame(raw: Buffer | readonly Buffer[]): Promise<EncodedFrame> {
+  const pieces = Buffer.isBuffer(raw) ? [raw] : raw;
+  const rawBytes = lengthOf(pieces);
+  if (rawBytes === 0 || rawBytes > FRAME_RAW_BYTES_MAX) throw new RangeError(`a frame of ${rawBytes} bytes`);
+  const packed = await compress(pieces);
+  const sumAt = FRAME_HEADER_BYTES + (packed?.length ?? rawBytes);
+  const bytes = Buffer.allocUnsafeSlow(sumAt + FRAME_SUM_BYTES);
   bytes[0] = VERSION;
-  bytes[1] = shrinks ? ZSTD : STORED;
-  bytes.writeUInt32LE(raw.length, 2);
-  bytes.writeUInt32LE(stored.length, 6);
-  bytes.set(stored, FRAME_HEADER_BYTES);
-  const sumAt = FRAME_HEADER_BYTES + stored.length;
+  bytes[1] = packed === null ? STORED : ZSTD;
+  bytes.writeUInt32LE(rawBytes, 2);
+  bytes.writeUInt32LE(sumAt - FRAME_HEADER_BYTES, 6);
+  layDown(packed === null ? pieces : [packed], bytes, FRAME_HEADER_BYTES);
   const crc = crc32cRange(bytes, 0, sumAt);
   bytes.writeUInt32LE(storedSum(crc), sumAt);
-  return { bytes, crc, rawBytes: raw.length };
+  return { bytes, crc, rawBytes };
 }
 
 /** Raw bytes of the frame that a reference names, `stored` being exactly the bytes [frameAt, frameAt + frameBytes) of its object. Throws `BadBytes`. */
@@ -105,4 +106,5 @@ export function rawOf(stored: Buffer, head: FrameHead): Promise<Buffer> {
   return head.compression === ZSTD ? decompress(body, head.rawBytes) : Promise.resolve(body);
 }
 
+if (FRAME_RAW_BYTES_MAX > ZSTD_BYTES_MAX) throw new Error('the largest frame is not compressed at once');
 if (FRAME_TARGET_BYTES < FRAME_TARGET_BYTES_MIN || FRAME_TARGET_BYTES > FRAME_TARGET_BYTES_MAX) throw new Error('the target of frames lies outside its limits');

@@ -11,7 +11,7 @@ import { TEMPORARY_FOLDER, newTemporary, releaseTemporary, removeLeftovers } fro
 import { foldersOf, listFiles } from './fs-walk.js';
 import { checkRange, exactLength, putOnceBytes } from './object-body.js';
 import { checkKey, checkPrefix } from './object-key.js';
-import { ObjectDamaged, ObjectMissing, StoreUnavailable, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome } from './object-store.js';
+import { ObjectDamaged, ObjectMissing, StoreUnavailable, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome, type UploadSweep } from './object-store.js';
 
 const READ_BYTES = 262_144;
 /**
@@ -126,6 +126,11 @@ export class FsObjectStore implements ObjectStore {
       }
       await syncFolder(dirname(path));
     });
+  }
+
+  async sweepUploads({ olderThanMs }: UploadSweep): Promise<number> {
+    this.alive();
+    return unavailable(() => removeLeftovers(this.root, olderThanMs));
   }
 
   async close(): Promise<void> {

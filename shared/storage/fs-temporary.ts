@@ -2,7 +2,7 @@
  * Unfinished files of the object store in a directory.
  *
  * Owns: the folder `.tmp` and the names in it: `{process id}-{random}`. No key begins with a dot, so no object can lie there. Promises: a file of a running process
- * stays, also when another process opens the directory meanwhile; one of a process that is gone goes at the next open.
+ * stays, also when another process opens the directory meanwhile; one of a process that is gone goes at the next open or sweep.
  */
 import { randomUUID } from 'node:crypto';
 import { readdir, stat, unlink, writeFile } from 'node:fs/promises';
@@ -28,14 +28,17 @@ export async function releaseTemporary(path: string): Promise<void> {
   live.delete(path);
 }
 
-/** Removes the files of processes that are gone. */
-export async function removeLeftovers(root: string): Promise<void> {
+/** Removes the files of processes that are gone, and those that nobody wrote to for `idleMs`; answers how many. */
+export async function removeLeftovers(root: string, idleMs = ABANDONED_AFTER_MS): Promise<number> {
   const folder = join(root, TEMPORARY_FOLDER);
-  const nowMs = await clockOf(root);
+  const sinceMs = (await clockOf(root)) - idleMs;
+  let removed = 0;
   for (const name of await readdir(folder)) {
     const path = join(folder, name);
-    if (!live.has(path) && (await isLeftover(path, Number(name.split('-')[0]), nowMs))) await unlink(path).catch(() => undefined);
+    if (live.has(path) || !(await isLeftover(path, Number(name.split('-')[0]), sinceMs))) continue;
+    removed += await unlink(path).then(() => 1, () => 0);
   }
+  return removed;
 }
 
 /** The clock that file times are told by, which may be another machine's. */
@@ -49,10 +52,10 @@ async function clockOf(root: string): Promise<number> {
   }
 }
 
-async function isLeftover(path: string, processId: number, nowMs: number): Promise<boolean> {
+async function isLeftover(path: string, processId: number, sinceMs: number): Promise<boolean> {
   if (!Number.isSafeInteger(processId) || processId <= 0 || processId === process.pid || !isRunning(processId)) return true;
   const stats = await stat(path).catch(() => null);
-  return stats !== null && nowMs - stats.mtimeMs > ABANDONED_AFTER_MS;
+  return stats !== null && stats.mtimeMs < sinceMs;
 }
 
 function isRunning(processId: number): boolean {

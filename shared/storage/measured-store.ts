@@ -3,7 +3,7 @@
  *
  * Owns: what a call and its outcome are called in the metrics. Promises: it changes nothing of what the store does; a body counts when it is through, a part of a stream when it was read.
  */
-import { ObjectDamaged, ObjectMissing, StoreRefused, StoreUnavailable, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome } from './object-store.js';
+import { ObjectDamaged, ObjectMissing, StoreRefused, StoreUnavailable, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome, type UploadSweep } from './object-store.js';
 
 export const STORE_OPS = ['put', 'put-large', 'get', 'size', 'list', 'delete'] as const;
 export const STORE_OUTCOMES = ['ok', 'exists', 'missing', 'damaged', 'unavailable', 'refused', 'cancelled', 'failed'] as const;
@@ -125,6 +125,11 @@ export class MeasuredStore implements ObjectStore {
 
   delete(key: string): Promise<void> {
     return this.#counted('delete', undefined, () => this.inner.delete(key));
+  }
+
+  /** Counts as a listing. */
+  sweepUploads(sweep: UploadSweep): Promise<number> {
+    return this.#counted('list', sweep.signal, () => this.inner.sweepUploads(sweep));
   }
 
   close(): Promise<void> {

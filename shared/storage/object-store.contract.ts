@@ -29,6 +29,7 @@ export function objectStoreContract(name: string, make: () => Promise<ContractSt
     afterEach(() => made.done());
     putOnceTests(() => store);
     putUniqueTests(() => store);
+    sweepTests(() => store);
     readTests(() => store);
     listTests(() => store);
     otherTests(() => store);
@@ -152,6 +153,35 @@ function putUniqueTests(at: () => ObjectStore): void {
     };
     await expect(at().putUnique('snapshots/one', body(), 200_000, abort.signal)).rejects.toThrow();
     expect(await at().size('snapshots/one')).toBeNull();
+  });
+}
+
+function sweepTests(at: () => ObjectStore): void {
+  it('sweeps no upload that is under way, and no object', async () => {
+    const body = randomBytes(LARGE_BYTES);
+    await at().putOnce(KEY, Buffer.from('an object'));
+    let begun: () => void = () => undefined;
+    const half = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    let goOn: () => void = () => undefined;
+    const swept = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const resting = async function* (): AsyncGenerator<Buffer> {
+      yield body.subarray(0, LARGE_BYTES / 2);
+      begun();
+      await swept;
+      yield body.subarray(LARGE_BYTES / 2);
+    };
+    const putting = at().putUnique('snapshots/large', resting(), body.length);
+    await half;
+    expect(await at().sweepUploads({ isOwn: () => true, olderThanMs: 3_600_000 })).toBe(0);
+    goOn();
+    await putting;
+    expect(await at().sweepUploads({ isOwn: () => true, olderThanMs: 0 })).toBe(0);
+    expect((await at().get('snapshots/large')).equals(body)).toBe(true);
+    expect((await at().get(KEY)).toString()).toBe('an object');
   });
 }
 

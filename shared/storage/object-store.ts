@@ -33,6 +33,8 @@ export interface ObjectStore {
   list(prefix: string, after?: string): AsyncIterable<ObjectInfoListed>;
   /** Idempotent. */
   delete(key: string): Promise<void>;
+  /** Removes unfinished bodies that killed processes left. None of them ever was an object, and nothing can name one. Answers how many. */
+  sweepUploads(sweep: UploadSweep): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -69,6 +71,15 @@ export class StoreRefused extends StoreUnavailable {
     super(why);
     this.name = 'StoreRefused';
   }
+}
+
+/** Which unfinished bodies of `putUnique` go. */
+export interface UploadSweep {
+  /** Only keys for which this holds: others may be somebody else's. Unfinished files in a directory have no key. */
+  readonly isOwn: (key: string) => boolean;
+  /** Begun at least so long ago, ms: longer than any upload that is alive. What belongs to a process that is known to be gone may go sooner. */
+  readonly olderThanMs: number;
+  readonly signal?: AbortSignal;
 }
 
 export interface ByteRange {

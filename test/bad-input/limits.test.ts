@@ -7,7 +7,7 @@ import { fresh, OCTETS, sleep, Stream, TEXT } from '../support/stream.js';
 const node = useNode();
 
 describe('limits', () => {
-  it('bodies in flight: beyond 256 MiB a body answers 503 with Retry-After, and is admitted again later', { timeout: 60_000 }, async () => {
+  it('WO-02 bodies in flight: beyond 256 MiB a body answers 503 with Retry-After, and is admitted again later', { timeout: 60_000 }, async () => {
     const s = fresh(node);
     await s.create({ type: OCTETS });
     const begin = async (content: string | Buffer): Promise<RawConnection> => {
@@ -64,7 +64,7 @@ describe('limits', () => {
 });
 
 describe('disk pressure', () => {
-  it('R008 ERR-07 below the free-disk limit writes answer 503 with Retry-After, reads and live reads go on', { timeout: 60_000 }, async () => {
+  it('R008 WO-02 ERR-07 below the free-disk limit writes answer 503 with Retry-After and are not applied, reads and live reads go on', { timeout: 60_000 }, async () => {
     const pressed = new FirnNode();
     try {
       await pressed.start();
@@ -90,7 +90,10 @@ describe('disk pressure', () => {
       const ready = await pressed.admin.send('GET', '/__firn/readyz');
       expect([ready.status, ready.text.length > 5]).toEqual([503, true]);
       await pressed.restart();
-      expect((await s.append('def')).status).toBe(204);
+      const head = await s.head();
+      expect([head.closed, Number(head.next), Number(head.need('stream-snapshot-offset')), Number(head.need('stream-retained-offset'))]).toEqual([false, 3, 2, 0]);
+      expect((await new Stream(pressed.http, '/pressed/new').head()).status).toBe(404);
+      expect((await s.append('def', { producer: ['p', 0, 0] })).status).toBe(200);
     } finally {
       await pressed.dispose();
     }

@@ -4,4 +4,4 @@ import { runConformanceTests } from '@durable-streams/server-conformance-tests';
 const baseUrl = process.env['CONFORMANCE_TEST_URL'];
 if (baseUrl === undefined) throw new Error('CONFORMANCE_TEST_URL is not set');
 
-runConformanceTests({ baseUrl });
+runConformanceTests({ baseUrl, subscriptions: true });

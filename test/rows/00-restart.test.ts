@@ -43,28 +43,36 @@ for (const how of ['kill -9', 'SIGTERM'] as const) {
     afterAll(() => node.dispose());
 
     it('APP-12 OFF-06 acknowledged bytes are there, at the same offsets', async () => {
-      expect((await text.read({ offset: before.cut })).text).toBe('third');
-      expect(await text.tail()).toBe(before.tail);
+      for (const seen of [text, twin(text)]) {
+        expect((await seen.read({ offset: before.cut })).text).toBe('third');
+        expect(await seen.tail()).toBe(before.tail);
+      }
       expect((await json.read()).text).toBe('1.50e3\n"\\ud800"\n');
+      expect((await twin(json).read()).text).toBe('[1.50e3,"\\ud800"]');
       expect((await json.head()).header('content-type')).toBe('application/json; charset=utf-8');
     });
 
     it('CLO-08 the closed state is', async () => {
-      expect((await closed.head()).closed).toBe(true);
-      expect((await closed.append('x')).status).toBe(409);
-      expect((await closed.read()).text).toBe('whole');
+      for (const seen of [closed, twin(closed)]) {
+        expect((await seen.head()).closed).toBe(true);
+        expect((await seen.append('x')).status).toBe(409);
+        const read = await seen.read();
+        expect([read.text, read.closed]).toEqual(['whole', true]);
+      }
     });
 
     it('PROD-18 producers are: repeats stay repeats, epochs stay closed', async () => {
-      expect((await keyed.append('c', { producer: ['p', 1, 1] })).status).toBe(204);
-      const late = await keyed.append('a', { producer: ['p', 0, 0] });
-      expect([late.status, late.header('producer-outcome'), late.header('producer-closed-seq')]).toEqual([403, 'epoch-closed;by=claim', '0']);
+      for (const seen of [keyed, twin(keyed)]) {
+        expect((await seen.append('c', { producer: ['p', 1, 1] })).status).toBe(204);
+        const late = await seen.append('a', { producer: ['p', 0, 0] });
+        expect([late.status, late.header('producer-outcome'), late.header('producer-closed-seq')]).toEqual([403, 'epoch-closed;by=claim', '0']);
+      }
       expect((await keyed.append('d', { producer: ['p', 1, 2] })).status).toBe(200);
       expect((await keyed.read()).text).toBe('abcd');
     });
 
     it('SEQ-02 the last Stream-Seq is', async () => {
-      expect((await text.append('x', { seq: '5' })).status).toBe(409);
+      for (const seen of [text, twin(text)]) expect((await seen.append('x', { type: TEXT, seq: '5' })).status).toBe(409);
     });
 
     it('INC-03 OFF-01 incarnations are, and new offsets sort after old ones', async () => {
@@ -82,7 +90,7 @@ for (const how of ['kill -9', 'SIGTERM'] as const) {
     });
 
     it('HD-04 lifetimes are', async () => {
-      expect((await ttl.head()).header('stream-ttl')).toBe('3600');
+      for (const seen of [ttl, twin(ttl)]) expect((await seen.head()).header('stream-ttl')).toBe('3600');
     });
 
     it('DEL-03 what was deleted stays so, and a new life has a new token', async () => {

@@ -69,9 +69,16 @@ describe('subresource paths', () => {
     expect((await stream.retain(next)).status).toBe(204);
   });
 
-  it('PATH-05 a path under /__ursula/ creates no stream', async () => {
-    expect((await send('PUT', '/__ursula/s')).status).toBeGreaterThanOrEqual(400);
-    expect((await send('GET', '/__ursula/s')).status).toBeGreaterThanOrEqual(400);
+  it('PATH-05 ERR-10 a path under /__ursula/ creates no stream, and no route of operators is on this listener', async () => {
+    for (const root of ['/__ursula', '/__firn']) {
+      for (const method of ['PUT', 'GET', 'POST', 'DELETE']) {
+        const answer = await send(method, `${root}/s`);
+        expect([root, method, answer.status, answer.code]).toEqual([root, method, 400, 'INVALID_BUCKET_ID']);
+      }
+    }
+    // Where they are, their answers are their own: text, JSON of other shapes.
+    expect((await node.admin.send('GET', '/__firn/metrics')).header('content-type')).toMatch(/^text\/plain/);
+    expect((await node.admin.send('GET', '/__firn/healthz')).text).not.toContain('"error"');
   });
 
   it('PATH-06 a wrong method on a subresource answers 405 with Allow, and nothing changes', async () => {
@@ -121,7 +128,9 @@ describe('purge', () => {
     await stream.publish(next, 'snap');
     const kept = new Stream(purged.http, '/kept/s');
     await kept.create({ type: OCTETS, body: 'stays' });
-    expect((await purged.http.send('DELETE', '/__firn/buckets/gone')).status).toBeGreaterThanOrEqual(400);
+    for (const path of ['/__firn/buckets/gone', '/gone', '/gone/', '/v1/stream/gone', '/v1/stream/gone/', '/v1/stream/__firn/buckets/gone', '/__ursula/buckets/gone']) {
+      expect([path, (await purged.http.send('DELETE', path)).status]).toEqual([path, expect.toSatisfy((status: number) => status >= 400 && status < 500)]);
+    }
     expect((await stream.head()).status).toBe(200);
     await purged.ask('DELETE', '/__firn/buckets/gone');
     for (let run = 0; run < 2; run += 1) {

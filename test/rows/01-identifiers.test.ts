@@ -111,13 +111,15 @@ describe('stream ids', () => {
   });
 
   it('ID-14 ids are equal when their decoded bytes are', async () => {
-    const id = uniqueId();
-    expect((await send('PUT', `/demo/A${id}`)).status).toBe(201);
-    expect((await send('PUT', `/demo/a${id}`)).status).toBe(201);
-    expect((await send('HEAD', `/demo/%61${id}`)).incarnation).toBe((await send('HEAD', `/demo/a${id}`)).incarnation);
-    expect((await send('PUT', `/demo/e%CC%81${id}`)).status).toBe(201);
-    expect((await send('HEAD', `/demo/%C3%A9${id}`)).status).toBe(404);
-    expect((await send('HEAD', `/demo/%2561${id}`)).status).toBe(404);
+    for (const root of ['/demo', '/v1/stream', '/v1/stream/Folder/x']) {
+      const id = uniqueId();
+      expect((await send('PUT', `${root}/A${id}`)).status).toBe(201);
+      expect((await send('PUT', `${root}/a${id}`)).status).toBe(201);
+      expect((await send('HEAD', `${root}/%61${id}`)).incarnation).toBe((await send('HEAD', `${root}/a${id}`)).incarnation);
+      expect((await send('PUT', `${root}/e%CC%81${id}`)).status).toBe(201);
+      expect((await send('HEAD', `${root}/%C3%A9${id}`)).status).toBe(404);
+      expect((await send('HEAD', `${root}/%2561${id}`)).status).toBe(404);
+    }
   });
 
   it('ID-15 an empty stream id answers 404, a dot 400', async () => {

@@ -1,5 +1,6 @@
 /** Section 5 of the requirements: DELETE. */
 import { expect, it } from 'vitest';
+import { allFree, forked } from '../support/forks.js';
 import { useNode } from '../support/node.js';
 import { fresh, OCTETS, onBoth, sleep, TEXT, twin } from '../support/stream.js';
 
@@ -46,6 +47,19 @@ onBoth('delete', (on) => {
     expect(head.header('stream-retained-offset')).toBe('0'.repeat(20));
     expect((await s.read()).text).toBe('y');
     expect((await bucketed.sub('GET', `snapshot/${next}`)).status).toBe(404);
+  });
+
+  it('DEL-05 DEL-06 FORK-24 with live forks a stream is only marked deleted: 410, also for a second DELETE', async () => {
+    const s = stream();
+    const { incarnation } = await s.create({ type: TEXT, body: 'abc' });
+    const f = await forked(s);
+    const gone = await s.delete();
+    expect([gone.status, gone.incarnation]).toEqual([204, incarnation]);
+    for (const answer of [await s.read(), await s.head(), await s.delete(), await s.delete({ 'stream-incarnation': '4503599627370497' })]) expect(answer.status).toBe(410);
+    expect((await s.delete()).code).toBe('STREAM_GONE');
+    expect((await f.read()).text).toBe('abc');
+    await f.delete();
+    await allFree(s, f);
   });
 
   it('DEL-07 a long-poll without the incarnation header ends with 404 when its stream is deleted', async () => {

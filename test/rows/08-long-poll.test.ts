@@ -1,4 +1,5 @@
 /** Section 8 of the requirements: long-poll. Waits run side by side. */
+import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
 import { fresh, JSON_TYPE, OCTETS, onBoth, sleep, TEXT, twin } from '../support/stream.js';
@@ -85,6 +86,18 @@ onBoth('long-poll', (on) => {
       expect([answer.status, answer.text, answer.closed, answer.next]).toEqual([200, 'last', true, next]);
     });
 
+    it('LP-07 R051 every one of many readers that wait gets the last bytes of an append and close', async () => {
+      for (let round = 0; round < 25; round += 1) {
+        const s = stream();
+        await s.create({ type: OCTETS, body: 'before' });
+        const tail = await s.tail();
+        const waiting = Promise.all(Array.from({ length: 6 }, () => s.poll(tail, { timeout_ms: 20_000 })));
+        await sleep(round * 2);
+        const { next } = await s.append('last', { close: true });
+        for (const answer of await waiting) expect([round, answer.status, answer.text, answer.closed, answer.upToDate, answer.next]).toEqual([round, 200, 'last', true, true, next]);
+      }
+    });
+
     it('LP-08 LP-10 LP-16 the default wait is 1000 ms, also for a value that does not parse', async () => {
       const s = stream();
       await s.create();
@@ -139,6 +152,28 @@ onBoth('long-poll', (on) => {
       expect([gone[0].status, gone[1] < 1_000]).toEqual([410, true]);
       const bad = await timed(s.poll('x', { timeout_ms: 20_000 }));
       expect([bad[0].status, bad[1] < 1_000]).toEqual([400, true]);
+    });
+
+    it('LP-09 R133 seven readers on the six connections of a browser let another request through when they poll shortly', async () => {
+      const s = stream();
+      await s.create({ type: TEXT, body: 'abc' });
+      const browser = new Pool(node.url, { connections: 6 });
+      const get = async (path: string): Promise<number> => {
+        const { statusCode, body } = await browser.request({ method: 'GET', path });
+        await body.dump();
+        return statusCode;
+      };
+      let open = true;
+      const readers = Array.from({ length: 7 }, async () => {
+        while (open) expect(await get(`${s.path}?offset=now&live=long-poll&timeout_ms=300`)).toBe(204);
+      });
+      await sleep(400);
+      const [status, ms] = await timed(get(`${s.path}?offset=-1`));
+      open = false;
+      await Promise.all(readers);
+      await browser.close();
+      expect(status).toBe(200);
+      expect(ms).toBeLessThan(2_000);
     });
 
     it('a long-poll never answers with an offset behind its own', async () => {

@@ -4,7 +4,8 @@ import { useNode } from '../support/node.js';
 import { controlsOf, dataOf } from '../support/sse.js';
 import { fresh, JSON_TYPE, OCTETS, onBoth, sleep, TEXT, twin } from '../support/stream.js';
 
-const node = useNode();
+/** What is sealed is evicted at once. */
+const node = useNode({ FIRN_HOT_KEEP_MS: '0' });
 
 onBoth('events', (on) => {
   const stream = () => fresh(node, on);
@@ -190,6 +191,30 @@ onBoth('events', (on) => {
       expect([maxBytes, dataOf(events)]).toEqual([maxBytes, text]);
       for (const control of controlsOf(events)) expect((await s.read({ offset: control.streamNextOffset })).text).not.toContain('\u{fffd}');
     }
+  });
+
+  it('R057 a character cut across the border of two sealed objects comes whole, sealed, hot and live', { timeout: 60_000 }, async () => {
+    const bytes = Buffer.from('水😀é漢');
+    const s = stream();
+    await s.create({ type: TEXT });
+    const live = await s.sse('-1', { max_bytes: 4 });
+    for (const byte of bytes) {
+      await s.append(Buffer.from([byte]));
+      if (byte % 2 === 0) await node.seal();
+    }
+    const bucketed = on.name === 'bucketed' ? s : twin(s);
+    const { cold } = (await node.ask('GET', `/__firn/streams${bucketed.path}`)) as { readonly cold: { readonly segments: readonly object[] } };
+    expect(cold.segments.length).toBeGreaterThan(3);
+    const tail = await s.tail();
+    const seen = [await live.through((control) => control.streamNextOffset === tail)];
+    live.close();
+    for (const maxBytes of [1, 4, 6]) {
+      const sse = await s.sse('-1', { max_bytes: maxBytes });
+      seen.push(await sse.through());
+      sse.close();
+    }
+    for (const events of seen) expect(dataOf(events)).toBe(bytes.toString());
+    expect((await s.all('-1', { max_bytes: 1 })).equals(bytes)).toBe(true);
   });
 
   it('SSE-06 a reader that reconnects from the last control misses and repeats nothing', async () => {

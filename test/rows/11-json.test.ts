@@ -6,7 +6,8 @@ import { dataOf } from '../support/sse.js';
 import { fresh, JSON_TYPE, onBoth, twin } from '../support/stream.js';
 import type { Stream } from '../support/stream.js';
 
-const node = useNode();
+/** What is sealed is evicted at once. */
+const node = useNode({ FIRN_HOT_KEEP_MS: '0' });
 
 onBoth('JSON', (on) => {
   const stream = async (type = JSON_TYPE): Promise<Stream> => {
@@ -122,6 +123,40 @@ onBoth('JSON', (on) => {
     sse.close();
     const parts = partsOf(await bucketed.bootstrap()).slice(1);
     expect(parts.map((part) => part.body.toString())).toEqual(texts.map((text) => `${text}\n`));
+  });
+
+  it('JSON-18 JSON-19 R089 the text is the same after it was sealed and evicted', async () => {
+    const texts = ['"\\ud800"', '{"n":1.50e3,"n":1e400}', '"\\uD83D\\uDE00"', '{"\\udc00":"é😀"}'];
+    const s = await stream();
+    await s.append(`[${texts.join(' , ')}]`);
+    const bucketed = on.name === 'bucketed' ? s : twin(s);
+    const seen = async () => {
+      const sse = await s.sse('-1');
+      const events = await sse.through();
+      sse.close();
+      return [(await s.read()).text, (await bucketed.all('-1', { max_bytes: 5 })).toString(), dataOf(events), (await bucketed.sub('GET', `incarnation/${await s.token()}/chunk/${'0'.repeat(20)}`)).text];
+    };
+    const hot = await seen();
+    const lines = texts.map((text) => `${text}\n`).join('');
+    expect(hot).toEqual([on.jsonRead(...texts), lines, on.jsonRead(...texts), lines]);
+    await node.seal();
+    const { hot: left } = (await node.ask('GET', `/__firn/streams${bucketed.path}`)) as { readonly hot: { readonly start: string } };
+    expect(left.start).toBe(await s.tail());
+    expect(await seen()).toEqual(hot);
+  });
+
+  it('JSON-20 JSON-21 offsets and tags are of the stored text, whatever was sent', async () => {
+    const [s, t] = [await stream(), await stream()];
+    const one = await s.append('[ {"a" : 1} , [ ] ]');
+    const two = await t.append('[{"a":1},[]]');
+    expect([Number(one.next), Number(two.next)]).toEqual([11, 11]);
+    expect((await s.read({ offset: '8' })).text).toBe(on.jsonRead('[]'));
+    const { next } = await s.append('"\\u0041"');
+    expect(Number(next)).toBe(11 + 9);
+    expect((await s.read({ offset: one.next })).text).toBe(on.jsonRead('"\\u0041"'));
+    const tag = (await s.read({ offset: '8' })).need('etag');
+    expect((await s.read({ offset: '8' }, { 'if-none-match': tag })).status).toBe(304);
+    expect((await s.read({ offset: '0' })).header('etag')).not.toBe(tag);
   });
 
   it('JSON-23 timestamps inside messages change nothing', async () => {

@@ -1,6 +1,7 @@
 /** Section 13 of the requirements: idempotent producers, rules of both surfaces. */
 import { expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
+import { raw } from '../support/raw.js';
 import { fresh, JSON_TYPE, OCTETS, onBoth, TEXT } from '../support/stream.js';
 
 const node = useNode();
@@ -125,11 +126,20 @@ onBoth('producers', (on) => {
       await s.append('x', { producer: ['p', 1, 4] }),
       await s.append('x', { producer: ['p', 0, 1], incarnation: '4503599627370497' }),
       await s.append('x', { producer: ['p', 0, 1], type: null }),
+      await raw(node.url, [`POST ${s.path} HTTP/1.1`, `Content-Type: ${TEXT}`, 'Producer-Id: p', 'Producer-Epoch: 0', 'Producer-Seq: 1', 'Content-Length: 33554433']),
     ];
-    expect(refusals.map((answer) => answer.status)).toEqual([409, 409, 409, 400, 400, 412, 400]);
+    expect(refusals.map((answer) => answer.status)).toEqual([409, 409, 409, 400, 400, 412, 400, 413]);
     expect(await s.tail()).toBe(tail);
     const applied = await s.append('1', { producer: ['p', 0, 1] });
     expect([applied.status, (await s.read()).text]).toEqual([200, '01']);
+    await s.append('2', { producer: ['p', 1, 0] });
+    for (const stale of [['p', 0, 1], ['p', 0, 2]] as const) expect((await s.append('x', { producer: stale })).status).toBe(403);
+    expect((await s.append('3', { producer: ['p', 1, 1] })).status).toBe(200);
+    const missing = fresh(node, on);
+    expect((await missing.append('x', { type: TEXT, producer: ['p', 5, 0] })).status).toBe(404);
+    await missing.create({ type: TEXT });
+    expect((await missing.append('x', { producer: ['p', 0, 0] })).status).toBe(200);
+    expect((await s.read()).text).toBe('0123');
   });
 
   it('PROD-20 SEQ-07 a duplicate is found before Stream-Seq is compared', async () => {

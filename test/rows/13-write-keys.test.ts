@@ -1,9 +1,9 @@
-/** Section 13 of the requirements: digests, outcomes and receipts of keyed writes on the bucketed surface. */
+/** Section 13 of the requirements: digests, outcomes, receipts and early answers of keyed writes. */
 import { blake3 } from 'hash-wasm';
 import { describe, expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
 import { RawConnection } from '../support/raw.js';
-import { BASE, fresh, JSON_TYPE, OCTETS, TEXT } from '../support/stream.js';
+import { BASE, BUCKETED, fresh, JSON_TYPE, OCTETS, onBoth, TEXT } from '../support/stream.js';
 
 const node = useNode();
 
@@ -68,9 +68,10 @@ describe('digest', () => {
   });
 });
 
-describe('outcomes', () => {
-  it('PROD-23 the epoch that was replaced, and older ones', async () => {
-    const s = await stream();
+onBoth('epochs', (on) => {
+  it('PROD-23 PROD-08 the epoch that was replaced, and older ones', async () => {
+    const s = fresh(node, on);
+    await s.create({ type: TEXT });
     await s.append('a', { producer: ['p', 0, 0] });
     await s.append('b', { producer: ['p', 0, 1] });
     const claim = await s.append('c', { producer: ['p', 1, 0] });
@@ -83,9 +84,12 @@ describe('outcomes', () => {
     await s.append('d', { producer: ['p', 2, 0] });
     const stale = await s.append('a', { producer: ['p', 0, 0] });
     expect([stale.status, stale.code, stale.header('producer-outcome')]).toEqual([403, 'PRODUCER_EPOCH_STALE', 'stale-epoch']);
-    expect(stale.header('producer-closed-epoch')).toBeUndefined();
+    expect([stale.header('producer-epoch'), stale.header('producer-closed-epoch')]).toEqual(['2', undefined]);
+    expect((await s.read()).text).toBe('abcd');
   });
+});
 
+describe('outcomes', () => {
   it('PROD-24 the newest write repeats with its own range, an older one without', async () => {
     const s = await stream();
     const one = await s.append('aaa', { producer: ['a', 0, 0] });
@@ -141,10 +145,39 @@ describe('early answers', () => {
     expect((await s.read()).text).toBe('bodynext');
   });
 
-  it('a refusal by headers alone comes before the body', async () => {
+  it('PROD-22 a key conflict, and a repeat of a large body, are answered before the body; without the incarnation the body is asked for', async () => {
+    for (const on of [BUCKETED, BASE]) {
+      const s = fresh(node, on);
+      const { incarnation } = await s.create({ type: OCTETS });
+      const digest = await blake3('body');
+      await s.append('body', { producer: ['p', 0, 0], ...(on.name === 'bucketed' ? { digest } : {}) });
+      const key = [`Content-Type: ${OCTETS}`, 'Producer-Id: p', 'Producer-Epoch: 0', 'Producer-Seq: 0'];
+      const token = `Stream-Incarnation: ${incarnation}`;
+      const claims = on.name === 'bucketed' ? [[`Producer-Digest: ${digest}`, 204], [`Producer-Digest: ${await blake3('other')}`, 403], ['X: no digest', 403]] as const : [['X: no digest', 204]] as const;
+      for (const [claim, status] of claims) {
+        for (const announced of [['Content-Length: 65536'], ['Content-Length: 4', 'Expect: 100-continue']]) {
+          const early = await ask(s.path, [...key, token, claim, ...announced]);
+          expect([on.name, claim, announced, early.wire.slice(0, 12)]).toEqual([on.name, claim, announced, `HTTP/1.1 ${status}`]);
+          if (status === 403) expect(early.wire).toMatch(/Producer-Outcome: key-conflict\r\n[\s\S]*"PRODUCER_KEY_CONFLICT"/);
+          early.connection.destroy();
+        }
+      }
+      const unnamed = await ask(s.path, [...key, claims[0][0], 'Content-Length: 4', 'Expect: 100-continue']);
+      expect(unnamed.wire).toMatch(/^HTTP\/1.1 100 /);
+      unnamed.connection.write('body');
+      expect((await unnamed.connection.answer())?.status).toBe(204);
+      unnamed.connection.destroy();
+      expect((await s.read()).text).toBe('body');
+    }
+  });
+
+  it('APP-10 ERR-14 a refusal by headers alone comes before the body', async () => {
     const s = await stream(OCTETS);
-    const { connection, wire } = await ask(s.path, [`Content-Type: ${OCTETS}`, 'Content-Length: 33554433', 'Expect: 100-continue']);
-    expect(wire).toMatch(/^HTTP\/1.1 413 /);
-    connection.destroy();
+    for (const [line, status] of [['Content-Length: 33554433', 413], ['Stream-Incarnation: 007', 400], ['Producer-Id: p', 400], ['Stream-Seq:', 400]] as const) {
+      const { connection, wire } = await ask(s.path, [`Content-Type: ${OCTETS}`, line, ...(status === 413 ? [] : ['Content-Length: 4']), 'Expect: 100-continue']);
+      expect([line, wire.slice(0, 12)]).toEqual([line, `HTTP/1.1 ${status}`]);
+      connection.destroy();
+    }
+    expect(await s.tail()).toBe('0'.repeat(20));
   });
 });

@@ -1,8 +1,7 @@
 /** Section 15 of the requirements: lifetimes. Everything that waits does so side by side. */
-import { describe, expect, it } from 'vitest';
-import { useNode } from '../support/node.js';
-import { fresh, OCTETS, onBoth, sleep, TEXT, twin } from '../support/stream.js';
-import type { Stream } from '../support/stream.js';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { ownNode, useNode } from '../support/node.js';
+import { fresh, OCTETS, onBoth, sleep, Stream, TEXT, twin } from '../support/stream.js';
 
 const node = useNode();
 
@@ -77,6 +76,12 @@ onBoth('lifetimes', (on) => {
           expect((await b.retain('3')).status).toBe(204);
         }),
       ).toBe(200));
+    it('TTL-08 a read refused with 412 does not restart it', async () =>
+      expect(
+        await renews(async (s) => {
+          for (const live of [undefined, 'long-poll', 'sse']) expect((await s.read({ offset: '-1', live }, { 'stream-incarnation': '4503599627370497' })).status).toBe(412);
+        }),
+      ).toBe(404));
     it('TTL-09 a refused write does not restart it', async () => expect(await renews((s) => s.append('x', { type: 'text/html' }))).toBe(404));
     it('HD-10 R076 HEAD does not restart it', async () => expect(await renews((s) => s.head())).toBe(404));
     it('TTL-04 a long-poll restarts it when it starts', async () => expect(await renews(async (s) => s.poll(await s.tail(), { timeout_ms: 1 }))).toBe(200));
@@ -109,6 +114,16 @@ onBoth('lifetimes', (on) => {
       expect((await s.append('x')).status).toBe(204);
       await sleep(1_400);
       expect((await s.read()).status).toBe(404);
+    });
+
+    it('TTL-10 a long-poll that waits longer than the TTL holds the stream', async () => {
+      const s = stream();
+      await s.create({ ttl: 1, type: TEXT });
+      const waiting = s.poll(await s.tail(), { timeout_ms: 2_600 });
+      expect((await waiting).status).toBe(204);
+      expect((await s.head()).status).toBe(200);
+      await sleep(1_500);
+      expect((await s.head()).status).toBe(404);
     });
 
     it('TTL-10 a live reader holds the stream', async () => {
@@ -147,14 +162,33 @@ onBoth('lifetimes', (on) => {
       expect((await s.put({ expiresAt: '2099-01-01T00:00:00.001Z' })).status).toBe(409);
     });
 
-    it('TTL-02 streams that nobody touches go by themselves', async () => {
-      const s = stream();
-      await s.create({ ttl: 1, type: OCTETS, body: 'abc' });
-      const sse = await s.sse('now');
-      sse.close();
-      await sleep(4_500);
-      const again = await s.put({ type: TEXT });
-      expect(again.status).toBe(201);
-    });
+  });
+});
+
+describe('lifetimes and the store', () => {
+  const quiet = ownNode({ FIRN_SEAL_AGE_MS: '3600000' });
+  beforeAll(() => quiet.start(), 60_000);
+  const metric = async (name: string): Promise<number> => Number((await quiet.admin.send('GET', '/__firn/metrics')).text.split('\n').find((line) => line.startsWith(name))?.split(' ').at(-1));
+
+  it('TTL-03 R147 thousands of reads of a stream with a TTL are hardly a write', { timeout: 60_000 }, async () => {
+    const s = new Stream(quiet.http, '/short/read');
+    await s.create({ type: TEXT, body: 'abc', ttl: 3_600 });
+    const before = await metric('firn_commit_seconds_count');
+    for (let i = 0; i < 100; i += 1) await Promise.all(Array.from({ length: 30 }, () => s.read()));
+    expect((await metric('firn_commit_seconds_count')) - before).toBeLessThan(10);
+    await s.delete();
+  });
+
+  it('TTL-02 R078 streams that nobody touches go by themselves, and give back their room', { timeout: 60_000 }, async () => {
+    const streams = Array.from({ length: 600 }, (_, i) => new Stream(quiet.http, `/short/s${i}`));
+    const until = new Date(Date.now() + 3_000).toISOString();
+    await Promise.all(streams.map((s, i) => s.create({ type: OCTETS, body: Buffer.alloc(1_000), ...(i % 2 === 0 ? { ttl: 1 } : { expiresAt: until }) })));
+    const kept = new Stream(quiet.http, '/short/kept');
+    await kept.create({ type: OCTETS, body: 'abc', ttl: 3_600 });
+    expect(await metric('firn_unsealed_bytes')).toBe(600_003);
+    const deadline = Date.now() + 30_000;
+    while ((await metric('firn_unsealed_bytes')) > 3 && Date.now() < deadline) await sleep(200);
+    expect(await metric('firn_unsealed_bytes')).toBe(3);
+    expect((await kept.read()).text).toBe('abc');
   });
 });

@@ -1,8 +1,11 @@
 /** Section 16 of the requirements: cache headers, entity tags, cursors. */
-import { describe, expect, it } from 'vitest';
+import { gunzipSync } from 'node:zlib';
+import { Agent, interceptors } from 'undici';
+import type { Dispatcher } from 'undici';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
 import { controlsOf } from '../support/sse.js';
-import { BASE, BUCKETED, fresh, JSON_TYPE, OCTETS, onBoth, TEXT, twin } from '../support/stream.js';
+import { BASE, BUCKETED, fresh, JSON_TYPE, OCTETS, onBoth, sleep, TEXT, twin } from '../support/stream.js';
 
 const node = useNode();
 const INTERVAL_MS = 20_000;
@@ -123,6 +126,102 @@ onBoth('caching', (on) => {
     const value = (await s.read()).need('cache-control');
     expect(Number(/max-age=(\d+)/.exec(value)?.[1])).toBeLessThanOrEqual(10);
     expect(value).not.toContain('stale-while-revalidate');
+    const sliding = fresh(node, on);
+    await sliding.create({ type: TEXT, body: 'abc', ttl: 7 });
+    const short = (await sliding.read()).need('cache-control');
+    expect(Number(/max-age=(\d+)/.exec(short)?.[1])).toBeLessThanOrEqual(7);
+    expect(short).not.toContain('stale-while-revalidate');
+  });
+
+  it('CACHE-01 R137 an answer that was asked for with credentials is private', async () => {
+    const s = await stream();
+    expect((await s.read({ offset: '-1' }, { authorization: 'Bearer x' })).header('cache-control')).toBe('private, max-age=60, stale-while-revalidate=300');
+  });
+});
+
+onBoth('behind a shared cache', (on) => {
+  let cache: Dispatcher;
+  beforeAll(() => {
+    cache = new Agent().compose(interceptors.cache({ type: 'shared', methods: ['GET', 'HEAD'] }));
+  });
+  afterAll(() => cache.close());
+  const get = async (path: string, headers: Record<string, string> = {}, method: 'GET' | 'HEAD' = 'GET') => {
+    const { statusCode, headers: seen, body } = await cache.request({ origin: node.url, method, path, headers });
+    return { status: statusCode, text: await body.text(), header: (name: string) => seen[name] as string | undefined };
+  };
+
+  it('R063 CACHE-11 long-poll readers that share the cache all advance, and none of them goes in circles', { timeout: 60_000 }, async () => {
+    const s = fresh(node, on);
+    await s.create({ type: TEXT, body: '-' });
+    let requests = 0;
+    const readers = [0, 1, 2].map(async () => {
+      let [text, offset, cursor] = ['', '0', ''];
+      while (!text.endsWith('39;')) {
+        const answer = await get(`${s.path}?offset=${offset}&live=long-poll&timeout_ms=400${cursor === '' ? '' : `&cursor=${cursor}`}`);
+        requests += 1;
+        expect([200, 204]).toContain(answer.status);
+        if (answer.status === 204) expect(answer.header('cache-control')).toBe('no-store');
+        expect(Number(answer.header('stream-next-offset'))).toBe(Number(offset) + Buffer.byteLength(answer.text));
+        text += answer.text;
+        offset = answer.header('stream-next-offset') ?? '';
+        cursor = answer.header('stream-cursor') ?? '';
+      }
+      return text;
+    });
+    for (let i = 0; i < 40; i += 1) await s.append(`${i};`);
+    for (const text of await Promise.all(readers)) expect(text).toBe(`-${Array.from({ length: 40 }, (_, i) => `${i};`).join('')}`);
+    expect(requests).toBeLessThan(300);
+  });
+
+  it('R061 OFF-11 nothing of an event stream, a HEAD, an error, a 204 or a read of now is given out again', async () => {
+    const s = fresh(node, on);
+    await s.create({ type: TEXT, body: 'abc' });
+    const opened = [];
+    for (let i = 0; i < 2; i += 1) {
+      opened.push(await cache.request({ origin: node.url, method: 'GET', path: `${s.path}?offset=-1&live=sse` }));
+      await sleep(200);
+    }
+    await s.append('later');
+    for (const { body } of opened) {
+      let text = '';
+      for await (const piece of body) if ((text += String(piece)).includes('later')) break;
+      expect(text).toContain('abc');
+    }
+    const again = async (path: string, change: () => Promise<unknown>) => {
+      const before = await get(path);
+      await change();
+      return [before, await get(path)] as const;
+    };
+    const [none, some] = await again(`${s.path}?offset=99`, () => s.append('x'.repeat(100)));
+    expect([none.status, some.status]).toEqual([416, 200]);
+    const tail = await s.tail();
+    const [head, next] = [await get(s.path, {}, 'HEAD'), (await s.append('w'), await get(s.path, {}, 'HEAD'))];
+    expect([head.header('stream-next-offset'), next.header('stream-next-offset')]).toEqual([tail, await s.tail()]);
+    const before = await s.tail();
+    const [now, later] = await again(`${s.path}?offset=now`, () => s.append('y'));
+    expect([now.header('stream-next-offset'), later.header('stream-next-offset')]).toEqual([before, await s.tail()]);
+    const [quiet, woken] = await again(`${s.path}?offset=${await s.tail()}&live=long-poll&timeout_ms=1`, () => s.append('z'));
+    expect([quiet.status, woken.status, woken.text]).toEqual([204, 200, 'z']);
+    const missing = fresh(node, on);
+    const [gone, there] = await again(`${missing.path}?offset=-1`, () => missing.create({ type: TEXT, body: 'new' }));
+    expect([gone.status, there.status]).toEqual([404, 200]);
+  });
+
+  it('R065 CACHE-18 a request that names an incarnation is never answered from another one, stored with or without that name', async () => {
+    const s = fresh(node, on);
+    const { incarnation: old } = await s.create({ type: TEXT, body: 'old' });
+    const path = `${s.path}?offset=-1`;
+    expect((await get(path)).text).toBe('old');
+    // It is a cache: the node is not asked.
+    expect((await get(path)).header('age')).toBeDefined();
+    expect((await get(path, { 'stream-incarnation': old })).text).toBe('old');
+    await s.delete();
+    const { incarnation } = await s.create({ type: TEXT, body: 'new' });
+    const refused = await get(path, { 'stream-incarnation': old });
+    expect([refused.status, refused.header('stream-incarnation')]).toEqual([412, incarnation]);
+    expect((await get(path, { 'stream-incarnation': incarnation })).text).toBe('new');
+    // What the cache has is asked for again under its old tag: never 304.
+    expect((await get(path, { 'cache-control': 'no-cache' })).text).toBe('new');
   });
 });
 
@@ -143,7 +242,7 @@ describe('caching across the surfaces', () => {
   });
 
   it('CACHE-18 an answer that depended on the incarnation header is private', async () => {
-    for (const on of [BUCKETED]) {
+    for (const on of [BUCKETED, BASE]) {
       const s = fresh(node, on);
       const { incarnation } = await s.create({ type: OCTETS, body: 'abc' });
       const answer = await s.read({ offset: '-1' }, { 'stream-incarnation': incarnation });
@@ -171,16 +270,26 @@ describe('caching across the surfaces', () => {
   });
 
   it('JSON answers of 256 bytes and more are compressed for those who accept it, with a weak tag and the same text', async () => {
-    const s = fresh(node);
-    await s.create({ type: JSON_TYPE });
-    await s.append(JSON.stringify(Array.from({ length: 50 }, (_, i) => ({ number: i, text: 'some words here' }))));
-    const plain = await s.read();
-    const packed = await s.read({ offset: '-1' }, { 'accept-encoding': 'gzip' });
-    expect(packed.header('content-encoding')).toBe('gzip');
-    const { gunzipSync } = await import('node:zlib');
-    expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
-    expect(packed.need('etag')).toMatch(/^W\//);
-    expect(packed.next).toBe(plain.next);
-    expect((await s.read({ offset: '-1' }, { 'accept-encoding': 'gzip;q=0' })).header('content-encoding')).toBeUndefined();
+    for (const on of [BUCKETED, BASE]) {
+      const s = fresh(node, on);
+      await s.create({ type: JSON_TYPE });
+      await s.append(JSON.stringify(Array.from({ length: 50 }, (_, i) => ({ number: i, text: 'some words here' }))));
+      const plain = await s.read();
+      for (const accept of ['gzip', 'br, gzip;q=0.5', '*', 'GZIP']) {
+        const packed = await s.read({ offset: '-1' }, { 'accept-encoding': accept });
+        expect([accept, packed.header('content-encoding'), packed.next]).toEqual([accept, 'gzip', plain.next]);
+        expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
+        expect(packed.need('etag')).toMatch(/^W\//);
+        expect(packed.need('vary').toLowerCase()).toContain('accept-encoding');
+        expect((await s.read({ offset: '-1' }, { 'accept-encoding': accept, 'if-none-match': packed.need('etag') })).status).toBe(304);
+      }
+      for (const accept of ['gzip;q=0', 'identity', 'br', '']) expect([accept, (await s.read({ offset: '-1' }, { 'accept-encoding': accept })).header('content-encoding')]).toEqual([accept, undefined]);
+      const small = fresh(node, on);
+      await small.create({ type: JSON_TYPE, body: '"short"' });
+      expect((await small.read({ offset: '-1' }, { 'accept-encoding': 'gzip' })).header('content-encoding')).toBeUndefined();
+      const text = fresh(node, on);
+      await text.create({ type: TEXT, body: 'x'.repeat(1_000) });
+      expect((await text.read({ offset: '-1' }, { 'accept-encoding': 'gzip' })).header('content-encoding')).toBeUndefined();
+    }
   });
 });

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { useNode } from '../support/node.js';
 import { raw } from '../support/raw.js';
 import { fresh, JSON_TYPE, OCTETS, sleep, TEXT } from '../support/stream.js';
+import type { Stream } from '../support/stream.js';
 
 const node = useNode();
 
@@ -155,6 +156,41 @@ describe('publish', () => {
     const published = await uploading;
     expect([published.status, Number(published.need('stream-snapshot-offset'))]).toEqual([204, 10]);
     expect((await s.sub('GET', 'snapshot/10')).text).toBe('0123456789');
+  });
+
+  it('SNAP-09 RET-08 an upload whose stream has no such view any more when it ends is refused, and not published', async () => {
+    const upload = async (s: Stream, meanwhile: () => Promise<unknown>, headers: Record<string, string> = {}) => {
+      async function* slowly(): AsyncGenerator<Buffer> {
+        yield Buffer.from('late ');
+        await sleep(150);
+        await meanwhile();
+        yield Buffer.from('snapshot');
+      }
+      return s.publish('5', Readable.from(slowly()), OCTETS, headers);
+    };
+    const recreate = (s: Stream) => async () => {
+      await s.delete();
+      await s.create({ type: OCTETS, body: '0123456789' });
+    };
+    const overtaken = await stream();
+    const late = await upload(overtaken, () => overtaken.publish('8', 'newer'));
+    expect([late.status, late.code, Number(late.need('stream-snapshot-offset'))]).toEqual([409, 'SNAPSHOT_CONFLICT', 8]);
+    expect((await overtaken.sub('GET', 'snapshot/5')).status).toBe(404);
+
+    const gone = await stream();
+    expect((await upload(gone, () => gone.delete())).code).toBe('STREAM_NOT_FOUND');
+
+    const retained = await stream();
+    await retained.publish('9', 'newest');
+    expect((await upload(retained, () => retained.retain('9'))).code).toBe('STREAM_GONE');
+
+    const named = await stream();
+    const old = { 'stream-incarnation': await named.token() };
+    expect((await upload(named, recreate(named), old)).code).toBe('INCARNATION_MISMATCH');
+    const unnamed = await stream();
+    const mixed = await upload(unnamed, recreate(unnamed));
+    expect(mixed.status).toBe(409);
+    for (const s of [named, unnamed]) expect((await s.head()).header('stream-snapshot-offset')).toBeUndefined();
   });
 
   it('SNAP-28 no deletion, no conditional publish', async () => {

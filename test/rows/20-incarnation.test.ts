@@ -228,8 +228,21 @@ onBoth('incarnation on each surface', (on) => {
     const { incarnation: old } = await s.create({ type: TEXT, body: 'a' });
     await s.delete();
     await s.create({ type: TEXT, body: 'b' });
-    expect((await s.read({ offset: '-1' }, { 'stream-incarnation': old })).status).toBe(412);
-    expect((await s.read()).text).toBe('b');
+    const headers = { 'stream-incarnation': old };
+    const refused = [
+      await s.read({ offset: '-1' }, headers), await s.poll('-1', {}, headers), await s.read({ offset: '-1', live: 'sse' }, headers), await s.head(headers), await s.append('x', { incarnation: old }),
+      await s.append('x', { incarnation: old, producer: ['p', 0, 0] }), await s.close({ incarnation: old }), await s.put({ type: TEXT, headers }), await s.delete(headers),
+    ];
+    const inc = await s.token();
+    for (const [i, answer] of refused.entries()) expect([i, answer.status, answer.incarnation]).toEqual([i, 412, inc]);
+    const read = await s.read();
+    expect([read.text, read.closed, read.incarnation]).toEqual(['b', false, inc]);
+    const served = { 'stream-incarnation': inc };
+    expect((await s.append('c', { incarnation: inc })).incarnation).toBe(inc);
+    expect([(await s.read({ offset: '-1' }, served)).text, (await s.poll('-1', {}, served)).text, (await s.head(served)).status]).toEqual(['bc', 'bc', 200]);
+    const missing = fresh(node, on);
+    expect([(await missing.put({ headers: served })).status, (await missing.head()).status]).toEqual([412, 404]);
+    for (const value of ['x', '007', `${inc}, ${inc}`]) expect([value, (await s.read({ offset: '-1' }, { 'stream-incarnation': value })).status]).toEqual([value, 400]);
   });
 });
 

@@ -26,6 +26,20 @@ onBoth('consistency', (on) => {
     }
   });
 
+  it('R105 LEAD-02 whoever reads, asks or waits behind an acknowledged append sees it', async () => {
+    const s = await stream();
+    let length = 3;
+    for (let i = 0; i < 250; i += 1) {
+      const offset = String(length);
+      const waiting = i % 5 === 0 ? s.poll(offset, { timeout_ms: 10_000 }) : null;
+      await s.append(`${i};`);
+      length += `${i};`.length;
+      const [read, poll, head, woken] = await Promise.all([s.read({ offset }), s.poll(offset, { timeout_ms: 10_000 }), s.head(), waiting]);
+      for (const answer of woken === null ? [read, poll] : [read, poll, woken]) expect([i, answer.status, answer.text]).toEqual([i, 200, `${i};`]);
+      expect(Number(head.next)).toBe(length);
+    }
+  });
+
   it('LEAD-03 another value answers 400, also on a live read', async () => {
     const s = await stream();
     for (const value of ['foo', '', 'LEADER', 'Local']) {

@@ -65,14 +65,36 @@ onBoth('errors', (on) => {
       [await missing.append('x', { type: '///' }), [400]],
       [await missing.read({ offset: 'x' }, old), [400]],
       [await missing.append('{bad', { type: JSON_TYPE, headers: old }), [404]],
-      [await s.append('x', { type: TEXT, producer: ['p', 0, 0] }), [403, 409]],
+      [await s.append('x', { type: TEXT, producer: ['p', 0, 0] }), [409]],
       [await s.append('{bad', { type: TEXT }), [409]],
+      [await s.append('{bad', { producer: ['p', 1, 9] }), [400]],
+      [await s.append('{bad', { producer: ['p', 0, 0] }), [400]],
+      [await s.append('3', { producer: ['p', 0, 0], seq: '1' }), [403]],
+      [await s.append('3', { producer: ['p', 2, 4], seq: '1' }), [400]],
+      [await s.append('3', { producer: ['p', 1, 9], headers: old }), [409]],
+      [await s.append('3', { producer: ['p', 1, 0], type: TEXT, seq: '1' }), [204]],
       [await s.append('{bad', { seq: '1' }), [400]],
       [await s.append('3', { producer: ['p', 1, 9], seq: '1' }), [409]],
       [await s.append('3', { seq: '1', headers: old }), [409]],
       [await s.read({ offset: '99999' }, old), [416]],
     ] as const;
     pairs.forEach(([answer, allowed], i) => expect([i, allowed]).toEqual([i, expect.arrayContaining([answer.status])]));
+  });
+
+  it('ERR-11 append, close and delete are there: nothing on a stream answers 405 or 501 to them', async () => {
+    const s = fresh(node, on);
+    await s.create({ type: TEXT });
+    const answers = [await s.append('x'), await s.append('x', { producer: ['p', 0, 0] }), await s.close(), await s.append('x'), await s.delete(), await s.delete(), await s.append('x'), await s.close()];
+    expect(answers.map((answer) => answer.status)).toEqual([204, 200, 204, 409, 204, 404, 404, 404]);
+  });
+
+  it('ERR-06 a 413 names its limit in bytes', async () => {
+    const s = fresh(node, on);
+    await s.create({ type: OCTETS });
+    for (const method of ['POST', 'PUT']) {
+      const answer = await raw(node.url, [`${method} ${s.path} HTTP/1.1`, `Content-Type: ${OCTETS}`, 'Content-Length: 99999999999']);
+      expect([method, answer.status, answer.headers['ursula-max-request-bytes'], answer.headers['ursula-max-snapshot-bytes']]).toEqual([method, 413, '33554432', undefined]);
+    }
   });
 
   it('WO-01 after a 4xx the tail is where it was', async () => {
@@ -110,13 +132,6 @@ describe('errors of routes', () => {
       expect([answer.header('content-type'), answer.header('cache-control'), answer.header('x-content-type-options')]).toEqual([expect.stringMatching(/^application\/json/), 'no-store', 'nosniff']);
       if (status === 405) expect(answer.need('allow')).not.toContain(method);
     }
-  });
-
-  it('ERR-06 a 413 names its limit in bytes', async () => {
-    const s = fresh(node);
-    await s.create({ type: OCTETS });
-    const answer = await raw(node.url, [`POST ${s.path} HTTP/1.1`, `Content-Type: ${OCTETS}`, 'Content-Length: 99999999999']);
-    expect([answer.status, answer.headers['ursula-max-request-bytes']]).toEqual([413, expect.stringMatching(/^\d+$/)]);
   });
 
   it('ERR-07 ERR-04 writes beyond the unsealed limit answer 503 with Retry-After and one sentence, and go on after a seal', { timeout: 60_000 }, async () => {

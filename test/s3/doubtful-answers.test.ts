@@ -31,6 +31,8 @@ async function faulty(): Promise<FaultProxy> {
   return proxy;
 }
 
+/** What a server says that keeps no condition. */
+const TAKEN: Fault = { kind: 'odd', status: 200, body: '', headers: { etag: '"x"' } };
 const status = (code: number, name: string): Fault => ({ kind: 'status', status: code, code: name });
 
 /** Passes what the server answers in small pieces, `bytes` of them ten times a second; null: as it comes. */
@@ -89,7 +91,7 @@ describe('a doubtful answer', () => {
 
   it('I4 only a refusal of the second PUT proves that a server knows create-if-absent', async () => {
     const proxy = await faulty();
-    proxy.faultOf = ({ method, nth }) => (method === 'PUT' && nth === 1 ? status(404, 'NoSuchKey') : method === 'PUT' && nth === 2 ? status(200, '') : null);
+    proxy.faultOf = ({ method, nth }) => (method === 'PUT' && nth === 1 ? status(404, 'NoSuchKey') : method === 'PUT' && nth === 2 ? TAKEN : null);
     await expect((await storeAt(proxy.endpoint)).putOnce('a/b', Buffer.from('x'))).rejects.toThrow(StoreRefused);
     proxy.faultOf = ({ method, nth }) => (method === 'PUT' && nth === 1 ? status(404, 'NoSuchKey') : null);
     expect(await (await storeAt(proxy.endpoint)).putOnce('a/b', Buffer.from('x'))).toBe('created');

@@ -1,11 +1,11 @@
 /**
  * A worker that kills itself (SIGKILL) at the n-th time that it comes to a step: `dying-worker.mjs {step} {n}`, or freezes there (SIGSTOP): `… freeze`. Settings as for
- * `firn worker`. The step `none` never comes: then it is a worker with a short lock.
+ * `firn worker`. The step `none` never comes: then it is a worker with a short lock. With `… lasting` its lock is that of `firn worker`.
  */
 import { writeSync } from 'node:fs';
 import process from 'node:process';
 
-const [, , step = 'none', nth = '1', freeze] = process.argv;
+const [, , step = 'none', nth = '1', how] = process.argv;
 const dist = new URL('../../dist/', import.meta.url);
 const load = (path) => import(new URL(path, dist).href);
 const [{ startWorker }, { loadConfig }, { createLogger }, { S3ObjectStore }, { StoreTally }] = await Promise.all([
@@ -17,8 +17,8 @@ let left = Number(nth);
 function at(name) {
   if (name !== step || --left !== 0) return;
   // Written at once: nothing of this process goes on behind it.
-  writeSync(1, `${freeze === undefined ? 'dying' : 'frozen'} at ${name}\n`);
-  process.kill(process.pid, freeze === undefined ? 'SIGKILL' : 'SIGSTOP');
+  writeSync(1, `${how === 'freeze' ? 'frozen' : 'dying'} at ${name}\n`);
+  process.kill(process.pid, how === 'freeze' ? 'SIGSTOP' : 'SIGKILL');
 }
 
 async function* each(source, name) {
@@ -87,7 +87,7 @@ const wrap = (port) => over(port, {
 
 const stop = new AbortController();
 const worker = await startWorker({
-  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, traffic: new StoreTally(), logger: createLogger(config.log), now: Date.now, lockMs: 2_000, wrap,
+  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, traffic: new StoreTally(), logger: createLogger(config.log), now: Date.now, lockMs: how === 'lasting' ? undefined : 2_000, wrap,
 }, stop.signal);
 process.stdout.write('{"event":"working"}\n');
 process.on('SIGTERM', () => void worker.close(5_000).then(() => process.exit(0)));

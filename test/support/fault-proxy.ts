@@ -16,6 +16,8 @@ export type Fault =
   | { readonly kind: 'latency'; readonly ms: number }
   /** Answered by the proxy; the server never sees the request. */
   | { readonly kind: 'status'; readonly status: number; readonly code: string }
+  /** The same, with any body and headers. */
+  | { readonly kind: 'odd'; readonly status: number; readonly body: string; readonly headers?: Readonly<Record<string, string>> }
   /** The server did it, the answer is lost. */
   | { readonly kind: 'lost-answer' }
   /** The connection breaks while the request's body is sent. */
@@ -150,7 +152,8 @@ export class FaultProxy {
       return void request.socket.resetAndDestroy();
     }
     if (fault?.kind === 'latency') await sleep(fault.ms);
-    if (fault?.kind === 'status') return this.#answerItself(request, response, fault);
+    if (fault?.kind === 'status') return this.#answerItself(request, response, { ...fault, kind: 'odd', body: fault.status < 300 ? '' : errorBody(fault.code) });
+    if (fault?.kind === 'odd') return this.#answerItself(request, response, fault);
     const answer = await this.#pass(request, response, fault?.kind === 'altered-upload');
     if (fault?.kind === 'lost-answer') {
       await wholeBody(answer);
@@ -167,10 +170,9 @@ export class FaultProxy {
     response.end();
   }
 
-  async #answerItself(request: IncomingMessage, response: ServerResponse, { status, code }: Extract<Fault, { kind: 'status' }>): Promise<void> {
+  async #answerItself(request: IncomingMessage, response: ServerResponse, { status, body, headers }: Extract<Fault, { kind: 'odd' }>): Promise<void> {
     await wholeBody(request);
-    const body = status < 300 ? '' : `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>by the fault proxy</Message></Error>`;
-    response.writeHead(status, { 'content-type': 'application/xml', 'content-length': Buffer.byteLength(body) }).end(body);
+    response.writeHead(status, { 'content-type': 'application/xml', 'content-length': Buffer.byteLength(body), ...headers }).end(body);
   }
 
   /** Hands the request to the server; resolves with the head of its answer. */
@@ -218,6 +220,11 @@ export class FaultProxy {
     this.#line[direction] = Math.max(now, this.#line[direction]) + (bytes / this.bytesPerSecond) * 1_000;
     await sleep(this.#line[direction] - now);
   }
+}
+
+/** As S3 says what went wrong. */
+export function errorBody(code: string): string {
+  return `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>by the fault proxy</Message></Error>`;
 }
 
 /** Until it takes more, or is gone. */

@@ -1,21 +1,39 @@
 /**
  * Workers that die at every step of a seal and an offload, that are frozen beyond their lock, and jobs that come twice or late (R042, R125, I6).
  */
-import { ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { randomBytes } from 'node:crypto';
+import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { expect, describe, it } from 'vitest';
 import { clientOf } from '../../infra/services/s3-server.js';
+import { UploadSweeps } from '../../services/api/upload-sweeps.js';
+import { createLogger } from '../../shared/observability/index.js';
+import { BUCKET, storeOn } from '../support/s3.js';
 import { dyingWorker, WORKER_STEPS } from '../support/worker.js';
-import { checkAll, isSealed, until, usePlace, write } from './rig.js';
+import { OCTETS, Stream } from '../support/stream.js';
+import { checkAll, isSealed, until, usePlace, write, Written } from './rig.js';
 
 const place = await usePlace();
+/** From the death of a worker to the end of the seal that another one took over, the start of that one included. */
+const TAKEN_OVER_MS_MAX = 13_000;
+
+/** Unfinished uploads under a node's prefix. */
+async function uploads(prefix: string): Promise<number> {
+  const client = clientOf(place.s3);
+  try {
+    const { Uploads: found = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: BUCKET }));
+    return found.filter(({ Key = '' }) => Key.startsWith(`${prefix}/`)).length;
+  } finally {
+    client.destroy();
+  }
+}
 
 /** Keys of data objects under a node's prefix. */
 async function dataObjects(prefix: string): Promise<string[]> {
   const client = clientOf(place.s3);
   try {
-    const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: 'firn-test', Prefix: `${prefix}/partitions/0000/` }));
+    const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: BUCKET, Prefix: `${prefix}/partitions/0000/` }));
     return Contents.map(({ Key = '' }) => Key.slice(prefix.length + 1)).filter((key) => /\/(segments|snapshots)\//.test(key));
   } finally {
     client.destroy();
@@ -38,6 +56,48 @@ describe('a worker killed at any step', () => {
     await sealing;
     expect(await isSealed(node, streams)).toBe(true);
     await checkAll(node, streams);
+    await node.dispose();
+    await place.endWorkers();
+  }, 90_000);
+});
+
+describe('a killed worker', () => {
+  it('has its seal and its offload done by another within seconds', async () => {
+    const settings = place.settings();
+    const node = place.node(settings);
+    await node.start();
+    const dying = await place.worker(node, settings, [...dyingWorker('put:before', 1), 'lasting']).ready();
+    const streams = await write(node, 3, 900_000);
+    const sealing = node.seal();
+    expect(await dying.exited).toEqual({ code: null, signal: 'SIGKILL' });
+    const began = performance.now();
+    await place.worker(node, settings).ready();
+    await sealing;
+    expect(performance.now() - began).toBeLessThan(TAKEN_OVER_MS_MAX);
+    await checkAll(node, streams);
+    await node.dispose();
+    await place.endWorkers();
+  }, 90_000);
+
+  it('leaves an upload that is swept, and nothing that another one wrote (R041)', async () => {
+    const settings = place.settings();
+    const node = place.node(settings);
+    await node.start();
+    const dying = await place.worker(node, settings, dyingWorker('snapshot:piece', 2)).ready();
+    const one = new Written(new Stream(node.http, '/jobs/large'));
+    expect((await one.stream.create({ type: OCTETS, body: 'x' })).status).toBe(201);
+    one.content = Buffer.from('x');
+    await one.publish(randomBytes(18_000_000));
+    expect(await dying.exited).toEqual({ code: null, signal: 'SIGKILL' });
+    await place.worker(node, settings, dyingWorker('none', 1)).ready();
+    await node.seal();
+    const store = await storeOn(place.s3, { prefix: settings['FIRN_S3_PREFIX'] });
+    expect(await uploads(settings['FIRN_S3_PREFIX']!)).toBe(1);
+    const sweeps = new UploadSweeps({ objects: store, logger: createLogger('silent'), firstMs: 1_100, graceMs: 0 });
+    await until('it is swept', async () => (await uploads(settings['FIRN_S3_PREFIX']!)) === 0);
+    await sweeps.end();
+    await store.close();
+    await checkAll(node, [one]);
     await node.dispose();
     await place.endWorkers();
   }, 90_000);

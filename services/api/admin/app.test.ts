@@ -29,6 +29,7 @@ const backend: AdminBackend = {
   collect: async () => ({}),
   jobs: async () => ({ jobs: {} }),
   purge: async (bucket) => ({ bucket, streams: 0 }),
+  rotateWebhookKey: async () => ({ kid: 'ds_x' }),
 };
 
 async function start(over: Partial<AdminBackend> = {}, token: string | null = null): Promise<void> {

@@ -95,6 +95,7 @@ function operationRoutes(router: Router, backend: AdminBackend): void {
   router.post('/__firn/collect', (ctx) => operate(ctx, (signal) => backend.collect(signal)));
   router.post('/__firn/checkpoint', (ctx) => operate(ctx, (signal) => backend.checkpoint(signal)));
   router.post('/__firn/verify', (ctx) => operate(ctx, (signal, query) => backend.verify(flagOf(query.get('deep')), signal)));
+  router.post('/__firn/webhook-keys/rotate', (ctx) => operate(ctx, () => backend.rotateWebhookKey()));
   router.get('/__firn/jobs', async (ctx) => {
     ctx.body = await backend.jobs();
   });

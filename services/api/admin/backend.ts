@@ -6,7 +6,7 @@
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import { formatExpiresAt } from '../../../shared/protocol/ttl.js';
-import type { StreamKey } from '../../../shared/protocol/types.js';
+import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { Metrics } from '../../../shared/observability/index.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
@@ -22,17 +22,21 @@ export interface NodeBackendOptions {
   readonly metrics: Metrics;
   /** Live readers connected to a stream. */
   readonly subscribers: (key: StreamKey) => number;
+  /** Replaces the key that signs webhooks; the id of the new one. */
+  readonly rotateWebhookKey: () => Promise<string>;
 }
 
 export class NodeBackend implements AdminBackend {
   readonly #engine: Engine;
   readonly #metrics: Metrics;
   readonly #subscribers: (key: StreamKey) => number;
+  readonly #rotateWebhookKey: () => Promise<string>;
 
   constructor(options: NodeBackendOptions) {
     this.#engine = options.engine;
     this.#metrics = options.metrics;
     this.#subscribers = options.subscribers;
+    this.#rotateWebhookKey = options.rotateWebhookKey;
   }
 
   health(): Health {
@@ -65,13 +69,17 @@ export class NodeBackend implements AdminBackend {
       throw error;
     }
     const slot = this.#engine.core.slotOf(key);
+    const { origin, forks } = record;
+    const coldStart = Math.max(record.retained, origin?.at ?? 0);
     const producers = await this.#engine.core.using(key, (found) => this.#engine.core.producersSince(found, record.incarnation, -1));
     return {
       ...rowOf(key, record),
       partition: this.#engine.core.partitionOf(key),
       createdAt: new Date(record.createdAtMs).toISOString(),
       hot: { start: formatOffset(record.hotStart), end: formatOffset(record.tail) },
-      cold: { start: formatOffset(record.retained), end: formatOffset(Math.max(record.sealed, record.retained) as typeof record.sealed), ...(await this.#segments(slot, record)) },
+      cold: { start: formatOffset(coldStart as Offset), end: formatOffset(Math.max(record.sealed, coldStart) as Offset), ...(await this.#segments(slot, record)) },
+      fork: origin === null ? null : { source: origin.key, incarnation: String(origin.incarnation), end: formatOffset(origin.at) },
+      forks,
       snapshot: record.snapshot === null ? null : snapshotOf(record.snapshot),
       producers: {
         count: producers.length,
@@ -95,7 +103,7 @@ export class NodeBackend implements AdminBackend {
         else if (joined.length < LISTED_MAX) joined.push({ object, start: ref.start, end: ref.end });
       }
     }
-    return { references, segments: joined.map(({ object, start, end }) => ({ object, start: formatOffset(start as typeof record.tail), end: formatOffset(end as typeof record.tail) })) };
+    return { references, segments: joined.map(({ object, start, end }) => ({ object, start: formatOffset(start as Offset), end: formatOffset(end as Offset) })) };
   }
 
   seal(prefix: string, signal: AbortSignal): Promise<SealReport> {
@@ -129,6 +137,10 @@ export class NodeBackend implements AdminBackend {
 
   purge(bucket: string): Promise<object> {
     return this.#engine.log.purge(bucket);
+  }
+
+  async rotateWebhookKey(): Promise<object> {
+    return { kid: await this.#rotateWebhookKey() };
   }
 }
 

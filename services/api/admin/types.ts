@@ -54,4 +54,6 @@ export interface AdminBackend {
   jobs(): Promise<object>;
   /** Erases a bucket and fences its id for good (BKT-07, BKT-08). */
   purge(bucket: string): Promise<object>;
+  /** Replaces the key that signs webhooks; the old one stays in the set of public keys until no receiver takes its signatures any more (SUB-24). */
+  rotateWebhookKey(): Promise<object>;
 }

@@ -8,9 +8,10 @@ import { perKind } from '../../../shared/queue/types.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
 import { runTry } from '../../worker/handlers/run-try.js';
 import { HttpPort, type WorkRefused } from '../../worker/http-port.js';
+import type { Offset } from '../../../shared/protocol/types.js';
 import { decodeBlock } from '../../../shared/storage/block.js';
 import { MeasuredStore, StoreTally } from '../../../shared/storage/measured-store.js';
-import { PLAN_START, PlanGone, type PlanItem } from '../../worker/node-port.js';
+import { PLAN_START, PlanGone, type NodePort, type PlanItem } from '../../worker/node-port.js';
 import { TrafficReports } from '../../worker/traffic-reports.js';
 import { until, useRig, type Rig } from '../cold/cold-rig.contract.js';
 import { listen, type Listener } from '../http/server.js';
@@ -21,6 +22,10 @@ import { WorkRoutes } from './work-routes.js';
 const logger = createLogger(process.env['FIRN_TEST_LOG'] === undefined ? 'silent' : 'debug');
 const place = useRig();
 const never = new AbortController().signal;
+/** Of each stream, so that a plan does not fit into the buffers of the sockets on the way to a worker that takes nothing. */
+const STALLING_BYTES = 10_000_000;
+/** Of the workers here with a node that is away. */
+const PATIENCE_MS = 2_000;
 
 /** A node whose jobs run over HTTP: `port` reaches it through `proxy`, which may cut what passes. */
 class Over {
@@ -33,29 +38,39 @@ class Over {
   rig!: Rig;
   handlers: JobHandlers = perKind(() => async () => undefined);
 
-  constructor() {
-    this.work = new WorkRoutes(() => this.rig.cold.work, this.metrics.workerStore);
+  constructor(bodiesMax: number | undefined) {
+    this.work = new WorkRoutes(() => this.rig.cold.work, this.metrics.workerStore, bodiesMax);
   }
 
-  static async start(config: Parameters<typeof place.start>[0] = {}, options: Parameters<typeof place.start>[1] & { readonly workerToken?: string; readonly store?: string; readonly proxied?: boolean } = {}): Promise<Over> {
-    const over = new Over();
+  static async start(config: Parameters<typeof place.start>[0] = {}, options: Parameters<typeof place.start>[1] & { readonly workerToken?: string; readonly store?: string; readonly bodiesMax?: number } = {}): Promise<Over> {
+    const over = new Over(options.bodiesMax);
     over.rig = await place.start(config, { ...options, runner: () => new EmbeddedRunner({ handlers: perKind((kind) => (id, signal) => over.handlers[kind](id, signal)), logger, now: Date.now }) });
     // The routes of operators are not asked here.
     const app = createAdminApp({ backend: {} as AdminBackend, token: 'right', logger, work: over.work });
     over.#listener = await listen({ host: '127.0.0.1', port: 0, handler: app.callback(), logger, endLongAnswers: () => over.work.end() });
     over.proxy = await CuttingProxy.to(over.#listener.port);
-    over.port = over.#client(options.workerToken ?? 'right', options.store ?? over.rig.cold.work!.storeId);
+    running.push(async () => {
+      await over.proxy.close();
+      await over.#listener.shutdown(200);
+    });
+    over.port = over.client(options.workerToken, options.store);
     return over;
   }
 
-  #client(token: string, store: string): HttpPort {
-    const made = new HttpPort({ url: `http://127.0.0.1:${this.proxy.port}`, token, objects: this.rig.objects, patienceMs: 2_000, onRefused: (error) => { this.refused = error; } }, store);
-    running.push(async () => {
-      await made.close();
-      await this.proxy.close();
-      await this.#listener.shutdown(200);
-    });
+  /** One more worker. */
+  client(token = 'right', store = this.rig.cold.work!.storeId): HttpPort {
+    const made = new HttpPort({ url: `http://127.0.0.1:${this.proxy.port}`, token, objects: this.rig.objects, patienceMs: PATIENCE_MS, onRefused: (error) => { this.refused = error; } }, store);
+    running.unshift(() => made.close());
     return made;
+  }
+
+  /** Asks for a body of a job as a worker does that never takes any of it. */
+  stall(job: string, what = 'items'): Socket {
+    const socket = connect(this.proxy.port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.pause();
+    socket.write(`GET /__firn/work/${this.rig.cold.work!.storeId}/plans/${job}/${what} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer right\r\n\r\n`);
+    return socket;
   }
 
   /** Handlers that work over HTTP. */
@@ -294,13 +309,7 @@ describe('workers that stop taking, or leave', () => {
     await over.rig.create('demo/long');
     for (let n = 0; n < 30; n++) await over.rig.append('demo/long', randomBytes(2_000_000));
     await over.holding(async (job) => {
-      const stalled = Array.from({ length: 4 }, () => {
-        const socket = connect(over.proxy.port, '127.0.0.1');
-        socket.on('error', () => undefined);
-        socket.pause();
-        socket.write(`GET /__firn/work/${over.rig.cold.work!.storeId}/plans/${job}/items HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer right\r\n\r\n`);
-        return socket;
-      });
+      const stalled = Array.from({ length: 4 }, () => over.stall(job));
       await until(() => over.work.bodies === 4);
       // Until nothing moves any more: what has passed lies in buffers of the sockets, and the plan itself has 60 MB for each.
       let passed = -1;
@@ -341,6 +350,47 @@ describe('workers that stop taking, or leave', () => {
       for (const items of reading) await items.return?.(undefined);
       await until(() => over.work.bodies === 0);
     });
+  });
+
+  it('more jobs of several workers than a node serves at a time wait for their turn beyond their patience, and none fails (I11)', { timeout: 60_000 }, async () => {
+    const over = await Over.start({}, { bodiesMax: 3 });
+    await fill(over.rig, STALLING_BYTES);
+    await over.holding(async (job) => {
+      const end = { stream: 2, offset: (STALLING_BYTES - 300_000) as Offset };
+      const read = async (port: NodePort): Promise<string[]> => contents(await all(port.planItems(job, end, new AbortController().signal)));
+      const whole = await read(over.rig.cold.port);
+      const stalled = Array.from({ length: 3 }, () => over.stall(job));
+      await until(() => over.work.bodies === 3);
+      const workers = [over.port, over.client(), over.client()];
+      let most = 0;
+      const watch = setInterval(() => (most = Math.max(most, over.work.bodies)), 5);
+      const reading = Promise.all(workers.flatMap((port) => Array.from({ length: 12 }, () => read(port))));
+      await new Promise((resolve) => setTimeout(resolve, PATIENCE_MS * 2));
+      for (const socket of stalled) socket.destroy();
+      expect(await reading).toEqual(Array.from({ length: 36 }, () => whole));
+      clearInterval(watch);
+      expect(most).toBe(3);
+    });
+  });
+
+  it('a seal and an offload wait for their turn at their first try', { timeout: 60_000 }, async () => {
+    const over = await Over.start({}, { bodiesMax: 1 });
+    over.workOver();
+    await fill(over.rig, STALLING_BYTES);
+    const { seal } = over.handlers;
+    over.handlers = { ...over.handlers, seal: async (job, signal) => {
+      const stalled = over.stall(job);
+      await until(() => over.work.bodies === 1);
+      void over.rig.snapshot('demo/c', STALLING_BYTES, randomBytes(3_000_000));
+      setTimeout(() => stalled.destroy(), PATIENCE_MS * 2);
+      return seal(job, signal);
+    } };
+    const began = performance.now();
+    await over.rig.seal();
+    await until(async () => (await over.rig.head('demo/c')).snapshot?.cold?.at === 'object');
+    expect(performance.now() - began).toBeGreaterThan(PATIENCE_MS);
+    expect(await over.rig.head('demo/a')).toMatchObject({ sealed: STALLING_BYTES });
+    expect(await over.metrics.text()).toContain('firn_job_failures_total 0');
   });
 
   it('a try that is over leaves no body open, whatever its work left unread', async () => {
@@ -431,6 +481,48 @@ describe('workers that stop taking, or leave', () => {
     expect(text).toContain('firn_store_requests_total{op="put",outcome="ok"} 0');
     const odd = await fetch(`http://127.0.0.1:${over.proxy.port}/__firn/work/${over.rig.cold.work!.storeId}/traffic`, { method: 'POST', headers: { authorization: 'Bearer right' }, body: '{"requests":[{"op":"put","outcome":"ok","count":-1}],"written":0,"read":0,"retries":0}' });
     expect(odd.status).toBe(400);
+  });
+
+  it.each(['items', 'snapshot'])('the stop of a node ends a body that is being opened: %s', async (what) => {
+    const over = await Over.start({ hotKeepMs: 0 });
+    await fill(over.rig, 4_000_000);
+    const { port } = over.rig.cold;
+    let asked: () => void = () => undefined;
+    const opening = new Promise<void>((resolve) => { asked = resolve; });
+    let go: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => { go = resolve; });
+    // They do not look at the signal themselves, or looked just before it fired.
+    const [planItems, snapshot] = [port.planItems.bind(port), port.snapshot.bind(port)];
+    vi.spyOn(port, 'planItems').mockImplementation(async function* (job, from) {
+      asked();
+      await gate;
+      yield* planItems(job, from, never);
+    });
+    vi.spyOn(port, 'snapshot').mockImplementation(async (job, _signal, from) => {
+      asked();
+      await gate;
+      return snapshot(job, never, from);
+    });
+    const work = async (job: string): Promise<void> => {
+      const socket = over.stall(job, what);
+      await opening;
+      over.work.end();
+      go();
+      await until(() => over.work.bodies === 0);
+      socket.resume();
+      let answer = '';
+      for await (const piece of socket.setEncoding('utf8')) {
+        answer += piece as string;
+        if (answer.includes('NO_WORK')) break;
+      }
+      expect(answer).toMatch(/^HTTP\/1\.1 503 /);
+    };
+    if (what === 'items') return over.holding(work);
+    const done = new Promise<void>((resolve, reject) => {
+      over.handlers = { ...over.handlers, offload: (job) => work(job).then(resolve, reject) };
+    });
+    await over.rig.snapshot('demo/c', 4_000_000, randomBytes(30_000_000));
+    await done;
   });
 
   it('the stop of a node does not wait for bodies under way', async () => {

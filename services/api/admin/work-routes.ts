@@ -11,18 +11,18 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import type { z } from 'zod';
 import {
-  aliveAnswer, checkpointMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, trafficMessage, WORK_ROOT, WORK_VERSION,
+  aliveAnswer, BUSY_CODE, checkpointMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, trafficMessage, WORK_ROOT, WORK_VERSION,
 } from '../../worker/messages.js';
 import { PlanGone } from '../../worker/node-port.js';
 import { encodePlanStream } from '../../worker/plan-stream.js';
 import type { WorkSide } from '../cold/types.js';
 import { addTraffic, type StoreMeter } from '../../../shared/storage/measured-store.js';
-import { withSignal } from '../../../shared/time/joined-signal.js';
+import { JoinedSignal, withSignal } from '../../../shared/time/joined-signal.js';
 import { AdminRefusal } from './refusal.js';
 
 /** Bytes of one body that wait in memory for its worker. */
 const BODY_BUFFER_BYTES = 1_048_576;
-/** Bodies under way at most: more workers wait for their turn. */
+/** Bodies under way at most: workers that ask for more are told so, and come again until it is their turn. */
 const BODIES_MAX = 32;
 /** Longest time for a message to arrive, ms. */
 const MESSAGE_MS_MAX = 15_000;
@@ -34,14 +34,16 @@ const RANGE = /^bytes=(\d{1,15})-$/;
 export class WorkRoutes {
   readonly #side: () => WorkSide | null;
   readonly #meter: StoreMeter;
+  readonly #bodiesMax: number;
   readonly #stop = new AbortController();
   #bodies = 0;
 
-  /** `side`: null without a store, or before it is known. `meter`: what workers ask of the object store. */
-  constructor(side: () => WorkSide | null, meter: StoreMeter) {
+  /** `side`: null without a store, or before it is known. `meter`: what workers ask of the object store. `bodiesMax`: fewer bodies at a time, for tests. */
+  constructor(side: () => WorkSide | null, meter: StoreMeter, bodiesMax = BODIES_MAX) {
     this.#side = side;
     this.#meter = meter;
-    setMaxListeners(BODIES_MAX, this.#stop.signal);
+    this.#bodiesMax = bodiesMax;
+    setMaxListeners(bodiesMax, this.#stop.signal);
   }
 
   /** The node is closing: bodies under way are cut, their workers go on elsewhere or later. */
@@ -84,7 +86,7 @@ export class WorkRoutes {
 
   #known(): WorkSide {
     const side = this.#side();
-    if (side === null || this.#stop.signal.aborted) throw new AdminRefusal(503, 'NO_WORK', 'this node has no work to give: it has no cold tier, does not know its store yet, or is closing', { 'Retry-After': '1' });
+    if (side === null || this.#stop.signal.aborted) throw noWork();
     return side;
   }
 
@@ -132,29 +134,37 @@ export class WorkRoutes {
   /** Answers with a body as fast as it is taken. It ends with its connection, and at the stop of the node. */
   async #send(ctx: Context, type: string, open: (signal: AbortSignal) => Promise<AsyncIterable<Buffer>>): Promise<void> {
     if (ctx.method === 'HEAD') throw new AdminRefusal(405, 'METHOD_NOT_ALLOWED', 'a body of this route is opened only for who takes it', { Allow: 'GET' });
-    if (this.#bodies >= BODIES_MAX) throw new AdminRefusal(503, 'WORK_BACKPRESSURE', 'as many workers as this node serves at a time are reading', { 'Retry-After': '1' });
-    const left = new AbortController();
-    const onStop = (): void => left.abort(this.#stop.signal.reason);
+    if (this.#bodies >= this.#bodiesMax) throw new AdminRefusal(503, BUSY_CODE, 'as many workers as this node serves at a time are reading', { 'Retry-After': '1' });
+    // What ends the body is heard of from the first moment, also while it is being opened.
+    const ended = new JoinedSignal([this.#stop.signal]);
     this.#bodies++;
-    this.#stop.signal.addEventListener('abort', onStop, { once: true });
-    const over = (): void => {
-      this.#bodies--;
-      this.#stop.signal.removeEventListener('abort', onStop);
-      left.abort(new Error('the worker left'));
-    };
     try {
-      const body = Readable.from(await open(left.signal), { objectMode: false, highWaterMark: BODY_BUFFER_BYTES });
-      left.signal.addEventListener('abort', () => body.destroy(left.signal.reason as Error), { once: true });
-      body.once('close', over);
+      const body = Readable.from(await open(ended.signal), { objectMode: false, highWaterMark: BODY_BUFFER_BYTES });
       // Whoever pipes it hears of errors; between here and there nobody does.
       body.on('error', () => undefined);
+      if (ended.signal.aborted) {
+        body.destroy();
+        throw ended.signal.reason;
+      }
+      ended.signal.addEventListener('abort', () => body.destroy(ended.signal.reason as Error), { once: true });
+      body.once('close', () => this.#over(ended));
       ctx.type = type;
       ctx.body = body;
     } catch (error) {
-      over();
-      throw error;
+      const stopping = ended.signal.aborted;
+      this.#over(ended);
+      throw stopping ? noWork() : error;
     }
   }
+
+  #over(ended: JoinedSignal): void {
+    this.#bodies--;
+    ended.abort(new Error('the worker left'));
+  }
+}
+
+function noWork(): AdminRefusal {
+  return new AdminRefusal(503, 'NO_WORK', 'this node has no work to give: it has no cold tier, does not know its store yet, or is closing', { 'Retry-After': '1' });
 }
 
 function jobOf(ctx: Context): string {

@@ -16,10 +16,10 @@ import { isPassing } from './damage.js';
 import { purgeUnmark } from './directory.js';
 import { SLICE_ROWS_MAX, STORE_RETRY_MS } from './limits.js';
 import type { LogPosition } from '../../../shared/storage/history/log-reader.js';
+import { idlePause } from '../../../shared/time/pause.js';
 import { ObjectCounts } from './object-counts.js';
 import { slicesOf } from './slices.js';
 import type { Steps } from './steps.js';
-import { pause } from './timing.js';
 
 type SealDelta = Extract<LogDelta, { kind: 'seal' }>;
 type OffloadDelta = Extract<LogDelta, { kind: 'offload' }>;
@@ -83,7 +83,7 @@ export class Applier {
         return await work();
       } catch (error) {
         if (!isPassing(error)) throw error;
-        await pause(STORE_RETRY_MS, this.#options.stop);
+        await idlePause(STORE_RETRY_MS, this.#options.stop);
       }
     }
   }
@@ -226,6 +226,8 @@ export class Applier {
     const { core } = this.#options;
     const { incarnation, retained } = delta.state;
     await core.using(delta.key, async (slot) => {
+      // What lies below the boundary is read by forks; once the last is gone the stream is logged again.
+      if ((slot.pending?.incarnation === incarnation && slot.pending.forks > 0) || delta.state.forks > 0) return;
       for (;;) {
         const refs: ColdRef[] = [];
         for await (const page of core.store.scan({ ...refRow.range(slot.slot, incarnation, 0, retained + 1), limit: SLICE_ROWS_MAX })) {

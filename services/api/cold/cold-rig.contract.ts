@@ -22,7 +22,7 @@ import { Core } from '../log/log-core.js';
 import { Log } from '../log/log.js';
 import { Pressure } from '../log/pressure.js';
 import { StagingFiles } from '../log/staging-files.js';
-import type { AppendOutcome } from '../log/types.js';
+import type { AppendOutcome, ForkRequest } from '../log/types.js';
 import { readIdentity, rowsOfStore } from './directory.js';
 import { noSteps, type StepName, type Steps } from './steps.js';
 import { openColdTier, type ColdTierOptions, type ObjectColdTier } from './tier.js';
@@ -91,6 +91,10 @@ export class Switchable implements ObjectStore {
 
   delete(key: string): Promise<void> {
     return this.inner.delete(key);
+  }
+
+  sweepUploads(...args: Parameters<ObjectStore['sweepUploads']>): Promise<number> {
+    return this.inner.sweepUploads(...args);
   }
 
   close(): Promise<void> {
@@ -259,9 +263,9 @@ export class Rig {
     await rm(dir, { recursive: true, force: true });
   }
 
-  async create(key: string, options: { readonly contentType?: string; readonly body?: string; readonly ttl?: string } = {}): Promise<StreamRecord> {
+  async create(key: string, options: { readonly contentType?: string; readonly body?: string; readonly ttl?: string; readonly fork?: ForkRequest } = {}): Promise<StreamRecord> {
     const { record } = await this.log.create({
-      key: key as StreamKey, dialect: 'bucketed', precondition: null, contentType: options.contentType ?? 'application/octet-stream', ttl: options.ttl ?? null, expiresAtMs: null, closed: false, seq: null,
+      key: key as StreamKey, dialect: 'bucketed', precondition: null, contentType: options.contentType ?? 'application/octet-stream', ttl: options.ttl ?? null, expiresAtMs: null, closed: false, seq: null, fork: options.fork ?? null,
       body: Buffer.from(options.body ?? ''),
     });
     return record;

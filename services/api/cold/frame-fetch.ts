@@ -159,19 +159,23 @@ export class FrameFetch {
   }
 }
 
-/** Cuts the bytes of a row into its frames. */
+/** Cuts the bytes of a row into its frames, each in memory of its own: what is held of one holds nothing of another. */
 async function* cut(pieces: AsyncIterable<Buffer>, frames: readonly FrameOf[]): AsyncGenerator<Buffer> {
-  let held: Buffer[] = [];
-  let bytes = 0;
   let next = 0;
+  let stored: Buffer | null = null;
+  let filled = 0;
   for await (const piece of pieces) {
-    held.push(piece);
-    bytes += piece.length;
-    for (let frame = frames[next]; frame !== undefined && bytes >= frame.frameBytes; frame = frames[++next]) {
-      const all = held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held, bytes);
-      yield all.subarray(0, frame.frameBytes);
-      held = [all.subarray(frame.frameBytes)];
-      bytes -= frame.frameBytes;
+    for (let at = 0; at < piece.length && next < frames.length; ) {
+      stored ??= Buffer.allocUnsafeSlow((frames[next] as FrameOf).frameBytes);
+      const bytes = piece.copy(stored, filled, at);
+      at += bytes;
+      filled += bytes;
+      if (filled < stored.length) break;
+      const whole = stored;
+      stored = null;
+      filled = 0;
+      next++;
+      yield whole;
     }
   }
   if (next !== frames.length) throw new Error(`the store ended a range with ${frames.length - next} frames missing`);

@@ -131,7 +131,7 @@ describe('one damaged stream without a cold tier (I9, R123)', () => {
     const engine: Engine = await openEngine(loadConfig({ env: { FIRN_DATA_DIR: home, FIRN_COLD: 'none' } }), { logger: createLogger('silent'), metrics: createMetrics(), now: Date.now });
     try {
       for (const key of ['demo/bad', 'demo/good'] as StreamKey[]) {
-        await engine.log.create({ key, dialect: 'bucketed', precondition: null, contentType: 'text/plain', ttl: null, expiresAtMs: null, closed: false, seq: null, body: Buffer.alloc(1_000, 'x') });
+        await engine.log.create({ key, dialect: 'bucketed', precondition: null, contentType: 'text/plain', ttl: null, expiresAtMs: null, closed: false, seq: null, fork: null, body: Buffer.alloc(1_000, 'x') });
       }
       const bad = await engine.log.head('demo/bad' as StreamKey, null);
       // Due before everything else, and its stream cannot be read.

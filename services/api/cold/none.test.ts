@@ -30,7 +30,7 @@ async function open(cold = 'none'): Promise<Engine> {
 }
 
 async function create(of: Engine): Promise<number> {
-  const { record } = await of.log.create({ key: KEY, dialect: 'bucketed', precondition: null, contentType: 'text/plain', ttl: null, expiresAtMs: null, closed: false, seq: null, body: Buffer.alloc(0) });
+  const { record } = await of.log.create({ key: KEY, dialect: 'bucketed', precondition: null, contentType: 'text/plain', ttl: null, expiresAtMs: null, closed: false, seq: null, fork: null, body: Buffer.alloc(0) });
   return record.incarnation;
 }
 

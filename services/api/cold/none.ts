@@ -82,6 +82,10 @@ class NoCold implements ColdTier {
     throw new Error('a read went to a cold tier that is not there');
   }
 
+  entryEnd(): Promise<never> {
+    return Promise.reject(new Error('an entry was looked for in a cold tier that is not there'));
+  }
+
   readSnapshot(): AsyncIterable<Buffer> {
     throw new Error('a snapshot was looked for in a cold tier that is not there');
   }

@@ -29,6 +29,7 @@ import { findOffload, type FoundOffload } from './offload-plan.js';
 import { Parking } from './parking.js';
 import { PartitionSession, type LogDraft } from './partition-session.js';
 import { PlanBoard, type OpenPlan, type PlanOutcome } from './plan-board.js';
+import type { StreamKey } from '../../../shared/protocol/types.js';
 import { collectPlan, type PlanContents } from './plan.js';
 import { SealDue } from './seal-due.js';
 import type { Steps } from './steps.js';
@@ -62,11 +63,14 @@ export interface SealStep {
   readonly next: Buffer | null;
   /** Dirty streams that were left out. */
   readonly skipped: number;
+  /** Sources that forks among them wait for. */
+  readonly awaited: ReadonlySet<StreamKey>;
   /** When they are looked at again; null: none was left out. */
   readonly retryMs: number | null;
 }
 
-const NOTHING: SealStep = { outcome: null, next: null, skipped: 0, retryMs: null };
+const NO_KEYS: ReadonlySet<StreamKey> = new Set();
+const NOTHING: SealStep = { outcome: null, next: null, skipped: 0, awaited: NO_KEYS, retryMs: null };
 
 export class PartitionCold {
   readonly partition: number;
@@ -264,16 +268,16 @@ export class PartitionCold {
     }
   }
 
-  /** Plans what is dirty under the prefix, from a dirty row on, and waits until the plan is finished. */
-  sealOnce(prefix: string, from: Buffer | null): Promise<SealStep> {
+  /** Plans what is dirty under the prefix, and of `also`, from a dirty row on, and waits until the plan is finished. */
+  sealOnce(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey> = NO_KEYS): Promise<SealStep> {
     return this.#sealLane.run(async () => {
       if (this.#options.stop.aborted) throw new Stopped();
       if (!this.sealing) return NOTHING;
       // Only a pass from the first dirty row on says anything about what is due.
-      if (prefix !== '' || from !== null) return this.#sealPart(prefix, from);
+      if (prefix !== '' || from !== null) return this.#sealPart(prefix, from, also);
       this.seals.begin();
       try {
-        const step = await this.#sealPart(prefix, from);
+        const step = await this.#sealPart(prefix, from, also);
         const { outcome, next, retryMs } = step;
         if (outcome?.kind === 'given-up') this.seals.failed();
         else this.seals.end({ whole: next === null, sealedBytes: outcome?.bytes ?? 0, retryMs });
@@ -285,15 +289,15 @@ export class PartitionCold {
     });
   }
 
-  async #sealPart(prefix: string, from: Buffer | null): Promise<SealStep> {
-    const contents = await this.#collect(prefix, from);
-    const { next, skipped, restless } = contents;
-    if (contents.streams.length + contents.deletes.length + contents.purges.length === 0) return { outcome: null, next, skipped, retryMs: this.#retryMs(skipped, restless) };
+  async #sealPart(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>): Promise<SealStep> {
+    const contents = await this.#collect(prefix, from, also);
+    const { next, skipped, restless, awaited } = contents;
+    if (contents.streams.length + contents.deletes.length + contents.purges.length === 0) return { outcome: null, next, skipped, awaited, retryMs: this.#retryMs(skipped, restless) };
     const plan = this.board.open({ kind: 'seal', contents });
     await this.#options.steps('plan:opened');
     const outcome = await this.#run(plan);
     const done = outcome.kind === 'done' ? outcome : { dropped: 0, restless: 0 };
-    return { outcome, next, skipped, retryMs: this.#retryMs(skipped + done.dropped, restless + done.restless) };
+    return { outcome, next, skipped, awaited, retryMs: this.#retryMs(skipped + done.dropped, restless + done.restless) };
   }
 
   /** Parked streams have a time of their own; the others that were left out just moved too fast. */
@@ -303,11 +307,12 @@ export class PartitionCold {
     return restless > 0 ? soon : (this.parking.nextMs ?? soon);
   }
 
-  async #collect(prefix: string, from: Buffer | null): Promise<PlanContents> {
+  async #collect(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>): Promise<PlanContents> {
     const { core, logger, metrics } = this.#options;
     const contents = await collectPlan(core, {
       partition: this.partition,
       prefix,
+      also,
       from,
       isParked: (incarnation) => this.parking.isParked(incarnation),
       onDamage: (key, incarnation, error) => {

@@ -15,6 +15,7 @@ import { encodeLogEntry } from '../../../shared/storage/records/log-entry.js';
 import { logKey, sessionKey } from '../../../shared/storage/keys.js';
 import type { LogDelta, LogRecord, ObjectInfo } from '../../../shared/storage/records/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
+import { idlePause } from '../../../shared/time/pause.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { boundSessionRow, claimNonceRow, readBoundSession, readClaimNonce, type MetaRows } from './directory.js';
 import { STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
@@ -22,7 +23,7 @@ import { readLogEntry } from '../../../shared/storage/history/log-entries.js';
 import { claimSession, fenceEarlier, isSuperseded, newestSession, readClaim } from './sessions.js';
 import { StartRefused } from './start-refused.js';
 import type { Steps } from './steps.js';
-import { Backoff, Lane, pause, Stopped } from './timing.js';
+import { Backoff, Lane, Stopped } from './timing.js';
 
 export type SessionState = 'unclaimed' | 'active' | 'fenced' | 'refused';
 
@@ -225,7 +226,7 @@ export class PartitionSession {
         metrics.storeError();
         const waitMs = backoff.next();
         logger.warn({ err: error, event: 'log-put-waits', partition: this.partition, seq: record.seq, waitMs }, 'the log record could not be written yet');
-        await pause(waitMs, stop);
+        await idlePause(waitMs, stop);
       }
     }
   }

@@ -7,7 +7,8 @@
  */
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { BLOCK_PAYLOAD_MAX } from '../../../shared/storage/block.js';
-import type { NamedProducer, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import { heldFrom } from '../../../shared/storage/records/stream-record.js';
+import type { ForkOrigin, NamedProducer, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { dirtyRow, refRow, snapshotRow } from '../hot/keys/index.js';
 import type { DurableStore } from '../hot/durable.js';
 import type { HotEntry } from '../hot/store.js';
@@ -50,12 +51,16 @@ export interface PlanContents {
   /** Streams that are dirty and were left out, `restless` of them because they were never still enough; the others are parked. */
   readonly skipped: number;
   readonly restless: number;
+  /** Sources that the log has to hold before it gets forks that were left out for that; at most AWAITED_MAX, any of them. */
+  readonly awaited: ReadonlySet<StreamKey>;
 }
 
 export interface PlanRequest {
   readonly partition: number;
   /** Only streams whose key begins with it; '': all. */
   readonly prefix: string;
+  /** These too. */
+  readonly also: ReadonlySet<StreamKey>;
   /** Begin at this dirty row. */
   readonly from: Buffer | null;
   /** Streams whose range could not be read lately. */
@@ -66,12 +71,15 @@ export interface PlanRequest {
 
 /** Streams looked at together: each may wait for a read of its state. */
 const LOOK_TOGETHER = 32;
+/** Sources that a plan names as waited for. */
+const AWAITED_MAX = 4_096;
 
 /** Walks the dirty rows and collects the next plan of a partition. */
 export async function collectPlan(core: LogCore, request: PlanRequest): Promise<PlanContents> {
   const streams: PlannedStream[] = [];
   const deletes: PlannedDelete[] = [];
   const room = new Room();
+  const awaited = new Set<StreamKey>();
   let skipped = 0;
   let restless = 0;
   const range = dirtyRow.range(request.partition);
@@ -79,14 +87,17 @@ export async function collectPlan(core: LogCore, request: PlanRequest): Promise<
     for (let at = 0; at < page.length; at += LOOK_TOGETHER) {
       const rows = page.slice(at, at + LOOK_TOGETHER);
       const first = rows[0];
-      if (room.full && first !== undefined) return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: first.key, skipped, restless };
+      if (room.full && first !== undefined) return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: first.key, skipped, restless, awaited };
       const found = await Promise.all(rows.map((row) => lookAt(core, request, row)));
       for (const one of found) {
-        if (one === 'parked' || one === 'restless') skipped++;
-        if (one === 'restless') restless++;
-        if (one === 'parked' || one === 'restless') continue;
         if (one === null) continue;
-        if ('state' in one) {
+        if (one === 'parked') {
+          skipped++;
+        } else if (one === 'restless' || 'awaits' in one) {
+          skipped++;
+          restless++;
+          if (one !== 'restless' && awaited.size < AWAITED_MAX) awaited.add(one.awaits);
+        } else if ('state' in one) {
           streams.push(one);
           room.take(one);
         } else {
@@ -96,7 +107,12 @@ export async function collectPlan(core: LogCore, request: PlanRequest): Promise<
       }
     }
   }
-  return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: null, skipped, restless };
+  return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: null, skipped, restless, awaited };
+}
+
+/** A fork that is left out until the log holds its source. */
+interface Awaiting {
+  readonly awaits: StreamKey;
 }
 
 /** Objects hold ranges ordered by incarnation and offset. */
@@ -128,13 +144,13 @@ class Room {
   }
 }
 
-async function lookAt(core: LogCore, request: PlanRequest, row: HotEntry): Promise<PlannedStream | PlannedDelete | 'parked' | 'restless' | null> {
+async function lookAt(core: LogCore, request: PlanRequest, row: HotEntry): Promise<PlannedStream | PlannedDelete | Awaiting | 'parked' | 'restless' | null> {
   const { slot, incarnation } = dirtyRow.decodeKey(row.key);
   let key: StreamKey | null = null;
   try {
     const dirty = dirtyRow.decode(row.value);
     key = dirty.key;
-    if (request.prefix !== '' && !key.startsWith(request.prefix)) return null;
+    if (request.prefix !== '' && !key.startsWith(request.prefix) && !request.also.has(key)) return null;
     if (dirty.deleted) return { key, slot, incarnation };
     if (request.isParked(incarnation)) return 'parked';
     return await core.using(key, (stream) => planStream(core, stream, incarnation));
@@ -146,11 +162,13 @@ async function lookAt(core: LogCore, request: PlanRequest, row: HotEntry): Promi
 }
 
 /** The stream at one instant; null when nothing of it has to reach the log any more. */
-async function planStream(core: LogCore, stream: StreamSlot, incarnation: Incarnation): Promise<PlannedStream | 'restless' | null> {
+async function planStream(core: LogCore, stream: StreamSlot, incarnation: Incarnation): Promise<PlannedStream | Awaiting | 'restless' | null> {
   for (let attempt = 0; attempt < PLAN_STATE_TRIES; attempt++) {
     const record = stream.durable;
     // Deleted since, or logged since: another dirty row, or none, speaks for it.
     if (record === null || record.incarnation !== incarnation || record.change === record.loggedChange) return null;
+    const { origin } = record;
+    if (origin !== null && !(await isSourceLogged(core, origin))) return { awaits: origin.key };
     const producers = await core.producersSince(stream, incarnation, record.loggedChange);
     // Producers are read from a later view than the record: one written behind it belongs to a later state.
     const still = stream.durable === record || (sameProducers(stream.durable, record) && producers.every((producer) => producer.change <= record.change));
@@ -159,6 +177,14 @@ async function planStream(core: LogCore, stream: StreamSlot, incarnation: Incarn
     return planned(stream, record, stand, producers);
   }
   return 'restless';
+}
+
+/** A restore must find all that a fork inherits: the log gets a fork once it holds the source up to where the fork begins (design section 7). */
+async function isSourceLogged(core: LogCore, origin: ForkOrigin): Promise<boolean> {
+  const source = await core.using(origin.key, (slot) => slot.durable);
+  // Without the source nothing waits for the log: the fork is damaged, and a read says so.
+  if (source === null || source.incarnation !== origin.incarnation) return true;
+  return source.sealed >= origin.at && (source.loggedChange > 0 || source.change === source.loggedChange);
 }
 
 /** A forgotten producer would be missing from the view without a trace in `change`. */
@@ -195,7 +221,7 @@ async function whatTheLogCanHold(store: DurableStore, slot: number, record: Stre
 }
 
 function planned(stream: StreamSlot, record: StreamRecord, stand: Stand, producers: readonly NamedProducer[]): PlannedStream | null {
-  const from = Math.max(record.sealed, stand.retained) as Offset;
+  const from = Math.max(record.sealed, heldFrom({ ...record, retained: stand.retained })) as Offset;
   const to = record.tail;
   // Nothing to seal before the offload is done: the plan after it brings the rest, instead of one record a tick that changes nothing.
   if (!stand.settles && from >= to) return null;

@@ -7,7 +7,7 @@
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
-import { checkBlock, decodeBlockSpan } from '../../../shared/storage/block.js';
+import { checkBlock, decodeBlockSpan, entryEndIn } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { crc32c } from '../../../shared/storage/crc.js';
 import { blockIn, FRAME_OVERHEAD_BYTES } from '../../../shared/storage/frame.js';
@@ -45,7 +45,8 @@ interface Group {
 interface Opened {
   readonly group: Group;
   readonly raws: AsyncGenerator<Buffer, void>;
-  readonly first: Promise<IteratorResult<Buffer, void>>;
+  /** null: taken, so that it is not held until the last one is. */
+  first: Promise<IteratorResult<Buffer, void>> | null;
 }
 
 export class ColdReader {
@@ -127,6 +128,19 @@ export class ColdReader {
     }
   }
 
+  /** Where the entry that holds `at` ends in its block; `whole`: the append ends there. */
+  async entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }> {
+    try {
+      const [ref] = await this.#page(slot, incarnation, at);
+      if (ref === undefined || ref.start > at) throw new HotGap(incarnation, at);
+      const raw = await onlyOne(this.#options.frames.read([ref]));
+      payloadOf(raw, ref);
+      return entryEndIn(blockIn(raw, ref), at);
+    } catch (error) {
+      throw this.#failure(error, `the entries of ${incarnation} at ${at}`);
+    }
+  }
+
   /** The next references that end behind an offset. */
   async #page(slot: number, incarnation: Incarnation, from: Offset): Promise<ColdRef[]> {
     const page: ColdRef[] = [];
@@ -204,12 +218,14 @@ async function onlyOne(raws: AsyncIterable<Buffer>): Promise<Buffer> {
 }
 
 /** What the references of a group mean, in order, each as soon as its frame is there. */
-async function* payloadsOf({ group, raws, first }: Opened): AsyncGenerator<{ readonly ref: ColdRef; readonly payload: Buffer }> {
+async function* payloadsOf(opened: Opened): AsyncGenerator<{ readonly ref: ColdRef; readonly payload: Buffer }> {
+  const { group, raws } = opened;
   let frame = 0;
-  let raw = await first;
+  let raw = await opened.first;
+  opened.first = null;
   for (const [index, ref] of group.refs.entries()) {
     for (; frame < (group.frameOf[index] as number); frame++) raw = await raws.next();
-    if (raw.done === true) throw new Error('a group of frames ended early');
+    if (raw === null || raw.done === true) throw new Error('a group of frames ended early');
     yield { ref, payload: payloadOf(raw.value, ref) };
   }
   await raws.return();

@@ -8,25 +8,23 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ColdKind } from '../../../shared/config/index.js';
-import { ttlMs } from '../../../shared/protocol/ttl.js';
-import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
+import type { StreamKey } from '../../../shared/protocol/types.js';
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
-import { objectKey } from '../../../shared/storage/records/object-id.js';
-import type { ColdRef, LogDelta, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
-import { slotOf } from '../../../shared/storage/slots.js';
-import type { CheckpointItem, CheckpointManifest } from '../../../shared/storage/checkpoint.js';
+import type { CheckpointManifest } from '../../../shared/storage/checkpoint.js';
 import type { StoreDocument } from '../../../shared/storage/store-json.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import { checkpointItems, newestCheckpoint, readManifest } from '../../../shared/storage/history/checkpoints.js';
 import { LOG_START, readLog, type LogPosition } from '../../../shared/storage/history/log-reader.js';
 import { LogOverlay } from '../../../shared/storage/history/log-overlay.js';
 import { mergeItems } from '../../../shared/storage/history/merge-items.js';
-import { appliedRow, bucketFenceRow, expiryRow, nameRow, objectRow, producerRow, refRow, streamRow } from '../hot/keys/index.js';
+import { appliedRow, bucketFenceRow } from '../hot/keys/index.js';
 import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { boundSessionRow, identityRow, rowsOfStore, type Identity, type MetaRows } from './directory.js';
 import { PartitionSession } from './partition-session.js';
+import { Filling, type Renewal } from './restore-filling.js';
+import { RestoredForks } from './restore-forks.js';
 import { RowWriter } from './row-writer.js';
 import { newestSession } from './sessions.js';
 import { StartRefused } from './start-refused.js';
@@ -36,10 +34,6 @@ import { TokenIssuer } from './tokens.js';
 
 /** Losses listed one by one; beyond it they are counted. */
 const LOSSES_LISTED_MAX = 1_000;
-/** Raw size of a log record of renewed streams, about, bytes; a stream goes into one record whole. */
-const RENEWAL_BYTES = 4_194_304;
-const REF_BYTES = 64;
-const PRODUCER_BYTES = 128;
 
 export interface RestoreOptions {
   readonly config: { readonly dataDir: string; readonly cold: ColdKind };
@@ -102,6 +96,19 @@ async function emptyStore({ config, logger }: RestoreOptions): Promise<DurableSt
   return openDurableStore({ dir, ackedFile: join(config.dataDir, 'acked'), logger });
 }
 
+/** A partition under way. */
+interface Part {
+  readonly partition: number;
+  readonly session: PartitionSession;
+  readonly checkpoint: LogPosition | null;
+  readonly manifest: CheckpointManifest | null;
+  readonly overlay: LogOverlay;
+  /** The last log record that was read. */
+  readonly end: LogPosition;
+  readonly writer: RowWriter;
+  readonly filling: Filling;
+}
+
 class Restore {
   readonly #options: RestoreOptions;
   readonly #document: StoreDocument;
@@ -123,13 +130,20 @@ class Restore {
     const { storeId, partitions, tokenKey, cold } = this.#document;
     const identity: Identity = { cold, storeId, partitions, tokenKey, state: 'restoring' };
     await this.#rows.write([identityRow(identity)]);
+    const forks = new RestoredForks(this.#store);
+    const parts: Part[] = [];
+    for (let partition = 0; partition < partitions; partition++) parts.push(await this.#read(partition, forks));
+    for (const part of parts) await this.#fill(part);
+    await this.#fillForks(parts, forks);
     const done: RestoreReport['partitions'][number][] = [];
-    for (let partition = 0; partition < partitions; partition++) done.push(await this.#partition(partition));
+    for (const part of parts) done.push(await this.#finish(part));
+    for (const key of await forks.finish(parts[0]!.writer)) this.#lost(key, 'all of it: the stream that it is a fork of is not there, so it had ended');
     await this.#rows.write([identityRow({ ...identity, state: 'ready' })]);
     return { storeId, newIncarnations: this.#renew, partitions: done, losses: this.#losses, lossCount: this.#lossCount };
   }
 
-  async #partition(partition: number): Promise<RestoreReport['partitions'][number]> {
+  /** Claims a partition and reads its log. */
+  async #read(partition: number, forks: RestoredForks): Promise<Part> {
     const { objects, signal, progress, now } = this.#options;
     const checkpoint = await newestCheckpoint(objects, partition);
     const session = await this.#claim(partition, checkpoint);
@@ -142,12 +156,41 @@ class Restore {
       progress?.({ partition, streams: 0, records: overlay.records });
     }
     const writer = new RowWriter(this.#store);
-    const filling = new Filling({ partition, writer, manifest, overlay, nowMs: now(), renewal: this.#renew ? this.#renewal(partition, session) : null, lost: (key, what) => this.#lost(key, what) });
+    const filling = new Filling({ partition, writer, manifest, overlay, forks, nowMs: now(), renewal: this.#renew ? this.#renewal(partition, session) : null, lost: (key, what) => this.#lost(key, what) });
+    return { partition, session, checkpoint, manifest, overlay, end, writer, filling };
+  }
+
+  async #fill({ partition, manifest, overlay, filling, writer }: Part): Promise<void> {
+    const { objects, signal, progress } = this.#options;
     for await (const item of mergeItems(checkpointItems(objects, manifest), overlay)) {
       signal.throwIfAborted();
       await filling.take(item);
       progress?.({ partition, streams: filling.streams, records: overlay.records });
     }
+    await filling.endRound();
+    await writer.flush();
+  }
+
+  /** Forks follow their sources, which may lie in other partitions and be forks themselves: as many rounds as the longest chain has links. */
+  async #fillForks(parts: readonly Part[], forks: RestoredForks): Promise<void> {
+    if (!forks.begin()) return;
+    for (const part of parts) await this.#noteSources(part, forks);
+    do {
+      for (const part of parts) await this.#fill(part);
+    } while (forks.nextRound());
+  }
+
+  /** The tokens of every stream, as the log holds it and as it did before restores that renewed it. */
+  async #noteSources({ manifest, overlay }: Part, forks: RestoredForks): Promise<void> {
+    const { objects } = this.#options;
+    for await (const item of mergeItems(checkpointItems(objects, manifest), overlay)) {
+      if (item.kind !== 'stream') continue;
+      for (const token of [item.state.incarnation, ...(overlay.keys.get(item.key)?.renewed ?? [])]) forks.note(item.key, token);
+    }
+    for await (const item of checkpointItems(objects, manifest)) if (item.kind === 'stream' && overlay.keys.get(item.key)?.renewsBase === true) forks.note(item.key, item.state.incarnation);
+  }
+
+  async #finish({ partition, session, checkpoint, manifest, overlay, end, writer, filling }: Part): Promise<RestoreReport['partitions'][number]> {
     await filling.finish();
     for (const fence of [...(manifest?.fences ?? []), ...[...overlay.purges].map(([bucket, atMs]) => ({ bucket, atMs }))]) {
       await writer.put(bucketFenceRow.key(fence.bucket), bucketFenceRow.encode({ atMs: fence.atMs }));
@@ -178,139 +221,5 @@ class Restore {
   #lost(key: StreamKey, what: string): void {
     this.#lossCount++;
     if (this.#losses.length < LOSSES_LISTED_MAX) this.#losses.push({ key, what });
-  }
-}
-
-interface Renewal {
-  issue(): Promise<Incarnation>;
-  log(objects: readonly ObjectInfo[], deltas: readonly LogDelta[]): Promise<void>;
-}
-
-interface FillingOptions {
-  readonly partition: number;
-  readonly writer: RowWriter;
-  readonly manifest: CheckpointManifest | null;
-  readonly overlay: LogOverlay;
-  readonly nowMs: number;
-  readonly renewal: Renewal | null;
-  readonly lost: (key: StreamKey, what: string) => void;
-}
-
-/** Turns merged items into rows, one stream at a time. */
-class Filling {
-  streams = 0;
-  bytes = 0;
-  objects = 0;
-  readonly #options: FillingOptions;
-  readonly #refs = new Map<string, number>();
-  #open: { readonly key: StreamKey; readonly state: StreamRecord; readonly producers: NamedProducer[]; readonly refs: ColdRef[] } | null = null;
-  #deltas: LogDelta[] = [];
-  #deltaBytes = 0;
-
-  constructor(options: FillingOptions) {
-    this.#options = options;
-  }
-
-  async take(item: CheckpointItem): Promise<void> {
-    if (item.kind === 'stream') {
-      await this.#close();
-      this.#open = { key: item.key, state: item.state, producers: [], refs: [] };
-    } else if (this.#open === null) {
-      throw new Error(`${item.kind} of no stream`);
-    } else if (item.kind === 'producers') {
-      this.#open.producers.push(...item.producers);
-    } else {
-      this.#open.refs.push(...item.refs);
-    }
-  }
-
-  async #close(): Promise<void> {
-    const open = this.#open;
-    this.#open = null;
-    if (open === null) return;
-    const { writer, renewal } = this.#options;
-    const { key, producers, refs } = open;
-    const before = this.#restoredState(key, open.state, producers, refs);
-    const state = renewal === null ? before : { ...before, incarnation: await renewal.issue() };
-    if (renewal !== null) await this.#renewed(key, state, producers, refs);
-    const slot = slotOf(key);
-    await writer.put(streamRow.key(slot, key), streamRow.encode(state));
-    await writer.put(nameRow.key(key), nameRow.encode());
-    for (const producer of producers) await writer.put(producerRow.key(slot, state.incarnation, producer.id), producerRow.encode({ ...producer, change: 0 }));
-    for (const ref of refs) {
-      await writer.put(refRow.key(slot, state.incarnation, ref.end), refRow.encode(ref));
-      this.#count(objectKey(ref.object));
-    }
-    if (state.snapshot !== null && state.snapshot.cold !== null) this.#count(objectKey(state.snapshot.cold.ref.object));
-    const endsAtMs = state.expiresAtMs ?? (state.ttl === null ? Infinity : state.touchedAtMs + ttlMs(state.ttl));
-    if (Number.isSafeInteger(Math.ceil(endsAtMs))) await writer.put(expiryRow.key(this.#options.partition, Math.max(0, Math.ceil(endsAtMs)), slot, key), expiryRow.encode());
-    this.streams++;
-    this.bytes += state.tail - state.retained;
-  }
-
-  /** The state at the sealed end as a store without hot copies has it; a sliding TTL begins anew. */
-  #restoredState(key: StreamKey, logged: StreamRecord, producers: readonly NamedProducer[], refs: readonly ColdRef[]): StreamRecord {
-    const tail = refs.at(-1)?.end ?? logged.retained;
-    const covered = tail === logged.tail || (refs.length === 0 && logged.tail === logged.retained);
-    const first = refs[0];
-    if (!covered || (first !== undefined && first.start > logged.retained)) {
-      throw new Error(`the log says that ${key} holds [${logged.retained}, ${logged.tail}), its references cover [${first?.start ?? tail}, ${tail})`);
-    }
-    return {
-      ...logged,
-      sealed: logged.tail,
-      hotStart: logged.tail,
-      touchedAtMs: logged.ttl === null ? logged.touchedAtMs : this.#options.nowMs,
-      producers: producers.length,
-      snapshot: this.#restoredSnapshot(key, logged),
-      change: 0,
-      loggedChange: 0,
-    };
-  }
-
-  #restoredSnapshot(key: StreamKey, logged: StreamRecord): SnapshotRecord | null {
-    const { snapshot } = logged;
-    if (snapshot === null) return null;
-    if (snapshot.cold === null) {
-      this.#options.lost(key, `the snapshot at ${snapshot.offset}: its body never reached the object store`);
-      return null;
-    }
-    // Offloaded ahead of the bytes that it stands on.
-    if (snapshot.offset > logged.tail) {
-      this.#options.lost(key, `the snapshot at ${snapshot.offset}: the restored tail is ${logged.tail}`);
-      return null;
-    }
-    return { ...snapshot, hot: null };
-  }
-
-  async #renewed(key: StreamKey, state: StreamRecord, producers: readonly NamedProducer[], refs: readonly ColdRef[]): Promise<void> {
-    this.#deltas.push({ kind: 'seal', key, state, producers, refs });
-    this.#deltaBytes += 512 + refs.length * REF_BYTES + producers.length * PRODUCER_BYTES;
-    if (this.#deltaBytes >= RENEWAL_BYTES) await this.#logRenewed();
-  }
-
-  async #logRenewed(): Promise<void> {
-    const deltas = this.#deltas;
-    this.#deltas = [];
-    this.#deltaBytes = 0;
-    if (deltas.length > 0) await this.#options.renewal?.log([], deltas);
-  }
-
-  #count(key: string): void {
-    this.#refs.set(key, (this.#refs.get(key) ?? 0) + 1);
-  }
-
-  async finish(): Promise<void> {
-    await this.#close();
-    await this.#logRenewed();
-    const { manifest, overlay, writer } = this.#options;
-    const table = new Map<string, ObjectInfo>();
-    for (const object of manifest?.objects ?? []) if (!overlay.collected.has(objectKey(object.id))) table.set(objectKey(object.id), object);
-    for (const [key, object] of overlay.objects) table.set(key, object);
-    for (const [key, { id, bytes, crc }] of table) {
-      await writer.put(objectRow.key(id), objectRow.encode({ bytes, crc, refs: this.#refs.get(key) ?? 0 }));
-      this.objects++;
-    }
-    for (const key of this.#refs.keys()) if (!table.has(key)) throw new Error(`references name ${key}, which no log record brought in`);
   }
 }

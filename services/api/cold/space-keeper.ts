@@ -77,7 +77,7 @@ export class SpaceKeeper {
       const { key, upTo } = evictRow.decode(row.value);
       await core.using(key, async (slot) => {
         const durable = slot.durable;
-        if (durable !== null && durable.incarnation === incarnation) await trimHot(core, slot, durable, Math.min(upTo, durable.retained) as Offset);
+        if (durable !== null && durable.incarnation === incarnation && durable.forks === 0) await trimHot(core, slot, durable, Math.min(upTo, durable.retained) as Offset);
       });
     } catch (error) {
       if (!isHotDamage(error)) throw error;

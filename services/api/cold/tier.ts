@@ -13,6 +13,7 @@ import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/obje
 import type { ColdRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import { DeadlinePassed, withSignal } from '../../../shared/time/joined-signal.js';
+import { idlePause } from '../../../shared/time/pause.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
@@ -34,7 +35,7 @@ import { sealNow } from './seal-now.js';
 import { StartRefused } from './start-refused.js';
 import { noSteps, type Steps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
-import { Backoff, pause, Stopped } from './timing.js';
+import { Backoff, Stopped } from './timing.js';
 import type { ColdTier, SealReport, WorkSide } from './types.js';
 
 /** Partitions claimed at a time. */
@@ -172,7 +173,7 @@ export class ObjectColdTier implements ColdTier {
     const backoff = new Backoff(STORE_RETRY_MS, STORE_RETRY_MAX_MS);
     for (;;) {
       try {
-        await pause(backoff.next(), this.#stop.signal);
+        await idlePause(backoff.next(), this.#stop.signal);
         await this.#join(before);
         this.#options.logger.info({ event: 'store-joined' }, 'the object store is there: sealing begins');
         return;
@@ -232,6 +233,10 @@ export class ObjectColdTier implements ColdTier {
 
   read(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> {
     return this.#reader.read(slot, incarnation, from, to, signal);
+  }
+
+  entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }> {
+    return this.#reader.entryEnd(slot, incarnation, at);
   }
 
   readSnapshot(snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer> {

@@ -1,5 +1,5 @@
 /**
- * Small means of waiting and of keeping order: an abortable pause, a growing wait, a lane of one at a time.
+ * Small means of waiting and of keeping order: an abortable wait for work, a growing wait, a lane of one at a time.
  */
 
 /** The work was told to stop. */
@@ -13,23 +13,6 @@ export class Stopped extends Error {
 /** Why a signal fired: its own reason, such as a time-out, or that the work was told to stop. */
 function reasonOf(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Stopped();
-}
-
-/** Waits `ms`, or throws the signal's reason as soon as it fires. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.reject(reasonOf(signal));
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      reject(reasonOf(signal));
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', onAbort);
-      resolve();
-    }, ms);
-    timer.unref();
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
 }
 
 /** The result of `work`, or the signal's reason as soon as it fires; the work itself goes on. */

@@ -25,6 +25,8 @@ export interface WorkSide {
 export interface ColdTier {
   /** Bytes [from, to) by published references, checksums proven, contiguous, in pieces of at most 1 MiB. Throws `FirnError` COLD_STORE_FAILED (damage, missing, unreachable); never ends short. */
   read(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer>;
+  /** Where the entry that holds `at`, which is below the frontier, ends in its block; `whole`: the append ends there. Throws like `read`. */
+  entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }>;
   /** Bytes of a snapshot's cold copy, checksum proven at the end at the latest (small ones before the first byte). */
   readSnapshot(snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer>;
   /** A token that was never issued before (design section 6). */

@@ -9,6 +9,7 @@ import type { DurableStore } from '../hot/durable.js';
 import { readIdentity, rowsOfStore } from './directory.js';
 import { readStoreDocument } from './store-identity.js';
 import { Findings, type Finding } from './verify/findings.js';
+import { checkForks } from './verify/forks.js';
 import { checkHistory, type HistoryReport } from './verify/history.js';
 import { ObjectCheck } from './verify/objects.js';
 import { StreamCheck } from './verify/streams.js';
@@ -59,6 +60,7 @@ export async function verifyStore(options: VerifyOptions): Promise<VerifyReport>
     },
   });
   await streams.run();
+  await checkForks(store, findings, signal);
   const history: HistoryReport[] = [];
   let check: ObjectCheck | null = null;
   if (objects !== null) {

@@ -6,6 +6,7 @@
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { decodeBlockSpan } from '../../../shared/storage/block.js';
+import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { checkedScan, type HotReads } from './checked-reads.js';
 import { HotStoreCorrupt } from './errors.js';
@@ -69,7 +70,7 @@ function gapBehind(tail: Offset, ranges: readonly Range[]): string | null {
 }
 
 async function gapOf(store: HotReads, slot: number, record: StreamRecord): Promise<string | null> {
-  let expected = Math.max(record.hotStart, record.retained);
+  let expected = Math.max(record.hotStart, heldFrom(record));
   let first = true;
   try {
     for await (const page of store.scan(dataRow.range(slot, record.incarnation, expected + 1))) {

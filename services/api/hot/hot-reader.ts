@@ -6,8 +6,8 @@
  *
  * Each page is a scan of its own: a slow consumer pins no view of the store, and rows that were folded between two pages are found by their end.
  */
-import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
-import { decodeBlockSpan } from '../../../shared/storage/block.js';
+import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
+import { decodeBlockSpan, entryEndIn } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { crc32cRange } from '../../../shared/storage/crc.js';
 import { HotGap, type HotReader } from '../log/core.js';
@@ -45,6 +45,10 @@ export function createHotReader(store: Pick<HotStore, 'scan'>): HotReader {
   return {
     async *bytes(slot, incarnation, from, to, signal) {
       for await (const rows of pages(store, { slot, incarnation, at: from, to }, signal)) yield* pieces(rows, from, to);
+    },
+    async entryEnd(slot, incarnation, at) {
+      for await (const rows of pages(store, { slot, incarnation, at, to: advance(at, 1) }, undefined)) return entryEndIn((rows[0] as Row).value, at);
+      throw new HotGap(incarnation, at);
     },
   };
 }

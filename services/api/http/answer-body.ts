@@ -7,6 +7,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { onceOver } from '../live/over.js';
+import { AnswersWaiting } from './answers-waiting.js';
 import { ClientGone } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { ANSWER_BUFFER_BYTES, GATHER_BYTES } from './limits.js';
@@ -31,26 +32,40 @@ export async function answerBody(exchange: Exchange, status: number, headers: st
   }
   headers.push('Content-Length', String(length));
   exchange.head(status, headers);
-  await writePieces(exchange.res, resumed(first.value, source, length));
-  exchange.res.end();
+  // Not awaited here, where the first piece would be held until the last is taken.
+  return finish(exchange.res, resumed([first.value], source, length));
 }
+
+async function finish(res: ServerResponse, source: AsyncIterator<Buffer>): Promise<void> {
+  await writePieces(res, source);
+  res.end();
+}
+
+/** Of the whole process, as its memory is. */
+const waiting = new AnswersWaiting();
 
 /** Writes pieces to an answer whose head is out. Throws `ClientGone`, and what the source throws; then the connection has to be cut. */
 export async function writePieces(res: ServerResponse, source: AsyncIterator<Buffer>): Promise<void> {
   const gather = new Gather(res);
   try {
-    let pending = source.next();
+    let ahead: Promise<IteratorResult<Buffer>> | null = null;
+    let takes = false;
     for (;;) {
-      const { done, value } = await pending;
+      const { done, value } = await (ahead ?? source.next());
       if (done === true) break;
       gather.add(value);
       if (res.destroyed) throw new ClientGone();
-      pending = source.next();
-      if (res.writableLength > ANSWER_BUFFER_BYTES) {
-        // The next piece is read while this one drains; should the client leave first, its failure is nobody's business.
-        pending.catch(() => undefined);
-        await drained(res);
+      ahead = null;
+      if (res.writableLength <= ANSWER_BUFFER_BYTES) continue;
+      // Not for one that has taken nothing so far: it may never do.
+      if (takes && waiting.mayReadAhead) {
+        ahead = source.next();
+        // Should the client leave first, its failure is nobody's business.
+        ahead.catch(() => undefined);
       }
+      await waiting.drained(res);
+      takes = true;
+      if (res.destroyed) throw new ClientGone();
     }
     gather.flush();
   } catch (error) {
@@ -65,20 +80,6 @@ async function giveBack(source: AsyncIterator<Buffer>): Promise<void> {
   } catch {
     // The answer has failed already; why the source could not be ended adds nothing.
   }
-}
-
-/** Resolves when the socket has taken what waits. Throws `ClientGone`. */
-function drained(res: ServerResponse): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = (): void => {
-      res.off('drain', settle);
-      forget();
-      if (res.destroyed) reject(new ClientGone());
-      else resolve();
-    };
-    res.on('drain', settle);
-    const forget = onceOver(res, settle);
-  });
 }
 
 /** Joins small pieces, so that a thousand messages are not a thousand writes. */
@@ -116,11 +117,14 @@ export function departure(res: ServerResponse): AbortSignal {
   return controller.signal;
 }
 
-/** A source whose first piece was taken already; checks that all of it comes. */
-export async function* resumed(first: Buffer, rest: AsyncIterator<Buffer>, length: number): AsyncGenerator<Buffer, void, undefined> {
-  let given = first.length;
+/** A source of which some pieces were taken already; checks that all of it comes. `taken` is emptied, so that nothing is held behind its turn. */
+export async function* resumed(taken: Buffer[], rest: AsyncIterator<Buffer>, length: number): AsyncGenerator<Buffer, void, undefined> {
+  let given = 0;
   try {
-    yield first;
+    for (let piece = taken.shift(); piece !== undefined; piece = taken.shift()) {
+      given += piece.length;
+      yield piece;
+    }
     for (;;) {
       const { done, value } = await rest.next();
       if (done === true) break;

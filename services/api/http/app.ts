@@ -22,7 +22,9 @@ import { read } from './read.js';
 import { checkHead } from './request-headers.js';
 import { retain } from './retention.js';
 import { parseRoute, refuseMethod, type Route } from './routes.js';
+import { control } from './subscriptions/control.js';
 import { getIncarnationSnapshot, getSnapshot, publishSnapshot } from './snapshot.js';
+import { commitParts, discardParts, listsParts, uploadPart } from './snapshot-parts.js';
 
 /** Limits and periods that tests make smaller. */
 export interface ClientAppOptions {
@@ -83,6 +85,8 @@ class Surface {
     switch (route.kind) {
       case 'stream':
         return this.#stream(exchange, route, method);
+      case 'control':
+        return control(exchange, route, method, this.#bodies);
       case 'bucket':
         if (method !== 'PUT') refuseMethod(route.kind);
         createBucket(exchange);
@@ -90,8 +94,12 @@ class Surface {
       case 'bootstrap':
         return reads(method) ? getBootstrap(exchange, route) : refuseMethod(route.kind);
       case 'snapshot':
-        if (method === 'PUT') return publishSnapshot(exchange, route, this.#bodies, this.#snapshotLimit);
+        if (method === 'PUT') return listsParts(exchange.req) ? commitParts(exchange, route, this.#bodies) : publishSnapshot(exchange, route, this.#bodies, this.#snapshotLimit);
         return reads(method) ? getSnapshot(exchange, route) : refuseMethod(route.kind);
+      case 'snapshot-parts':
+        return method === 'POST' ? uploadPart(exchange, route, this.#bodies, this.#requestLimit) : refuseMethod(route.kind);
+      case 'staged-parts':
+        return method === 'DELETE' ? discardParts(exchange, route) : refuseMethod(route.kind);
       case 'retention':
         return method === 'PUT' ? retain(exchange, route) : refuseMethod(route.kind);
       case 'chunk':
@@ -114,7 +122,7 @@ class Surface {
       case 'DELETE':
         return remove(exchange, route);
       default:
-        return refuseMethod(route.kind);
+        return refuseMethod('stream');
     }
   }
 }

@@ -6,7 +6,7 @@ import { readCacheControl } from './caching.js';
 const NOW_MS = 1_800_000_000_000;
 const plain: StreamRecord = {
   incarnation: 2 ** 52 as Incarnation, contentType: 'text/plain', createdAtMs: NOW_MS, tail: ZERO, retained: ZERO, sealed: ZERO, hotStart: ZERO, closed: false, closedBy: null,
-  ttl: null, expiresAtMs: null, touchedAtMs: NOW_MS, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0,
+  ttl: null, expiresAtMs: null, touchedAtMs: NOW_MS, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, origin: null, forks: 0, softDeleted: false,
 };
 
 describe('Cache-Control of reads', () => {

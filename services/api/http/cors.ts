@@ -7,16 +7,17 @@
 import { ALL_METHODS } from './routes.js';
 
 const REQUEST_HEADERS = [
-  'Authorization', 'Content-Type', 'If-None-Match', 'Range', 'Stream-Incarnation', 'Stream-Closed', 'Stream-Seq', 'Stream-TTL', 'Stream-Expires-At',
+  'Authorization', 'Content-Type', 'If-None-Match', 'If-Range', 'Range', 'Stream-Incarnation', 'Stream-Closed', 'Stream-Seq', 'Stream-TTL', 'Stream-Expires-At',
   'Stream-Forked-From', 'Stream-Fork-Offset', 'Stream-Fork-Sub-Offset', 'Producer-Id', 'Producer-Epoch', 'Producer-Seq', 'Producer-Digest',
+  'Stream-Snapshot-Parts', 'Stream-Snapshot-Digest',
 ].join(', ');
 
 /** Every header of an answer that a script may want to see. */
 const EXPOSED_HEADERS = [
   'Stream-Next-Offset', 'Stream-Offset', 'Stream-Cursor', 'Stream-Up-To-Date', 'Stream-Closed', 'Stream-Incarnation', 'Stream-Retained-Offset',
-  'Stream-Snapshot-Offset', 'Stream-Snapshot-Digest', 'Stream-Immutable', 'Stream-TTL', 'Stream-Expires-At', 'Stream-Last-Seq', 'Stream-Sse-Data-Encoding',
+  'Stream-Snapshot-Offset', 'Stream-Snapshot-Digest', 'Stream-Snapshot-Part', 'Stream-Immutable', 'Stream-TTL', 'Stream-Expires-At', 'Stream-Last-Seq', 'Stream-Sse-Data-Encoding',
   'Stream-Data-Content-Type', 'Stream-Cold-Hot-Start-Offset', 'Producer-Epoch', 'Producer-Seq', 'Producer-Expected-Seq', 'Producer-Received-Seq',
-  'Producer-Outcome', 'Producer-Closed-Epoch', 'Producer-Closed-Seq', 'Ursula-Max-Request-Bytes', 'Ursula-Max-Snapshot-Bytes', 'ETag', 'Location',
+  'Producer-Outcome', 'Producer-Closed-Epoch', 'Producer-Closed-Seq', 'Ursula-Max-Request-Bytes', 'Ursula-Max-Snapshot-Bytes', 'Ursula-Max-Staged-Parts', 'Ursula-Max-Staged-Bytes', 'Ursula-Protocol', 'Ursula-Cluster-Id', 'ETag', 'Location',
   'Retry-After', 'Accept-Ranges', 'Content-Range', 'Content-Length', 'Allow',
 ].join(', ');
 

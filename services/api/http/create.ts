@@ -9,6 +9,7 @@ import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import type { Bodies, BodyLimit } from './body.js';
 import { declaredWithin } from './body.js';
 import type { Exchange } from './exchange.js';
+import { forkOf } from './fork-headers.js';
 import { closesStream, lifetimeOf, namesProducer, preconditionOf, seqOf } from './request-headers.js';
 import type { Route } from './routes.js';
 
@@ -28,12 +29,10 @@ export async function create(exchange: Exchange, route: Route, bodies: Bodies, l
   const { headers } = req;
   const declared = declaredWithin(req, limit);
   const bucketed = route.dialect === 'bucketed';
-  // A key that is ignored would look like one that protects (CRE-23); so would an ignored source (FORK-36).
+  // A key that is ignored would look like one that protects (CRE-23).
   if (bucketed && namesProducer(headers)) throw new FirnError('INVALID_PRODUCER', { detail: 'a create takes no producer headers' });
-  if (headers['stream-forked-from'] !== undefined || headers['stream-fork-offset'] !== undefined || headers['stream-fork-sub-offset'] !== undefined) {
-    throw new FirnError('UNSUPPORTED', { detail: 'this server has no forks' });
-  }
   const precondition = preconditionOf(headers);
+  const fork = forkOf(headers);
   const lifetime = lifetimeOf(headers);
   const seq = bucketed ? seqOf(req) : null;
   const contentType = headers['content-type'] === undefined ? null : parseContentType(headers['content-type']);
@@ -42,7 +41,7 @@ export async function create(exchange: Exchange, route: Route, bodies: Bodies, l
   try {
     const body = declared === 0 ? NO_BODY : await bodies.readWhole(exchange, limit, declared);
     const outcome = await deps.log.create({
-      key: route.key!, dialect: route.dialect, precondition, contentType, ttl: lifetime.ttl, expiresAtMs: lifetime.expiresAtMs, closed: closesStream(headers), seq, body,
+      key: route.key!, dialect: route.dialect, precondition, contentType, ttl: lifetime.ttl, expiresAtMs: lifetime.expiresAtMs, closed: closesStream(headers), seq, body, fork,
     });
     answerCreate(exchange, route, outcome.created, outcome.record);
   } finally {

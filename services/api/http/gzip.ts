@@ -15,7 +15,7 @@ const compress = promisify(gzip) as (body: Buffer, options: typeof OPTIONS) => P
 /** All of a short source. `length`: its bytes. */
 export async function gzipWhole(first: Buffer, rest: AsyncIterator<Buffer>, length: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
-  for await (const piece of resumed(first, rest, length)) pieces.push(piece);
+  for await (const piece of resumed([first], rest, length)) pieces.push(piece);
   return compress(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, length), OPTIONS);
 }
 
@@ -23,6 +23,6 @@ export async function gzipWhole(first: Buffer, rest: AsyncIterator<Buffer>, leng
 export function gzipPieces(first: Buffer, rest: AsyncIterator<Buffer>, length: number): AsyncIterator<Buffer> {
   const stream = createGzip(OPTIONS);
   // A failure of the source destroys the stream, and so reaches its reader.
-  pipeline(Readable.from(resumed(first, rest, length), { objectMode: false }), stream, () => undefined);
+  pipeline(Readable.from(resumed([first], rest, length), { objectMode: false }), stream, () => undefined);
   return stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
 }

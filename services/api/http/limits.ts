@@ -19,8 +19,12 @@ export const BODY_TIME_MS = 600_000;
 /** How often bodies under way are looked at, ms. */
 export const BODY_CHECK_MS = 500;
 
-/** Most bytes of an answer that wait in memory for one socket: reads stop until they have drained. */
-export const ANSWER_BUFFER_BYTES = 1_048_576;
+/** An answer that has more than this waiting in memory for its socket is given nothing more until it has drained, bytes: one piece of the log, mostly of 256 KiB, may wait whole. */
+export const ANSWER_BUFFER_BYTES = 65_536;
+/** Answers that wait so for their clients; of so many the next piece is read meanwhile. Beyond that each holds what it has written and no more. */
+export const ANSWERS_AHEAD_MAX = 32;
+/** What waits so in all answers of a process, bytes; beyond it those that have waited longest are cut. */
+export const ANSWERS_WAITING_BYTES_MAX = 268_435_456;
 /**
  * A client that takes nothing for this long while something waits for it is cut, ms (R053). What is taken shows only in steps: a system says
  * that there is room once a third of its send buffer is free, and that buffer has up to SEND_BUFFER_BYTES.
@@ -48,6 +52,11 @@ export const ABORTABLE_BYTES_MIN = 262_144;
 
 /** Grid of cacheable chunks in offset space, bytes (CINC-06). */
 export const CHUNK_GRID_BYTES = 4_194_304;
+
+/** Parts that one commit may list, and the longest list: each an id and its LF (ursula-facts section 7). */
+export const COMMIT_PARTS_MAX = 4_096;
+export const PART_ID_CHARS_MAX = 64;
+export const PARTS_LIST_BYTES_MAX = COMMIT_PARTS_MAX * (PART_ID_CHARS_MAX + 1);
 
 /** Whole request head, ms; a body has its own minimum rate. */
 export const HEADERS_TIMEOUT_MS = 15_000;

@@ -24,6 +24,8 @@ describe('routes', () => {
   it('PATH-03 finds every subresource with its raw offset and token', () => {
     expect(parseRoute('/demo/s/bootstrap?x')).toMatchObject({ kind: 'bootstrap', key: 'demo/s', query: 'x' });
     expect(parseRoute('/demo/s/snapshot/%30')).toMatchObject({ kind: 'snapshot', rawOffset: '%30' });
+    expect(parseRoute('/demo/s/snapshot/%30/parts?x')).toMatchObject({ kind: 'snapshot-parts', key: 'demo/s', rawOffset: '%30' });
+    expect(parseRoute('/demo/s/snapshot/parts')).toMatchObject({ kind: 'staged-parts', key: 'demo/s', rawOffset: '' });
     expect(parseRoute('/demo/s/retention/7')).toMatchObject({ kind: 'retention', rawOffset: '7' });
     expect(parseRoute('/demo/s/incarnation/5/chunk/00')).toMatchObject({ kind: 'chunk', rawToken: '5', rawOffset: '00' });
     expect(parseRoute('/demo/s/incarnation/5/snapshot/00?')).toMatchObject({ kind: 'incarnation-snapshot', rawToken: '5', rawOffset: '00', query: '' });
@@ -36,7 +38,7 @@ describe('routes', () => {
 
   it.each([
     '/', '/demo/', '/demo/s/', '/demo/s/other', '/demo/s/append-batch', '/demo/s/attrs', '/demo/a/b/c/d', '/demo/s/snapshot', '/demo/s/snapshot/', '/demo/s/retention',
-    '/demo/s/snapshot/0/parts', '/demo/s/incarnation/5/chunk', '/demo/s/incarnation/5/chunk/', '/demo/s/incarnation/5/other/0', '/v1/stream/', '/v1/stream/__ds', '/v1/stream/__ds/x', '*', '',
+    '/demo/s/snapshot/0/parts/', '/demo/s/snapshot/0/parts/1', '/demo/s/snapshot//parts', '/demo/s/retention/0/parts', '/demo/s/incarnation/5/chunk', '/demo/s/incarnation/5/chunk/', '/demo/s/incarnation/5/other/0', '/v1/stream/', '*', '',
   ])('PATH-02 PATH-04 PATH-07 ID-15 SUB-01 does not know %s', (target) => {
     expect(codeOf(() => parseRoute(target))).toBe('NOT_FOUND');
   });

@@ -10,12 +10,12 @@ import { baseKey, bucketedKey, CONTROL_ROOT, decodeBucketId, decodeStreamId } fr
 import type { Dialect, StreamKey } from '../../../shared/protocol/types.js';
 import { TARGET_CHARS_MAX } from './limits.js';
 
-export type RouteKind = 'stream' | 'bucket' | 'bootstrap' | 'snapshot' | 'retention' | 'chunk' | 'incarnation-snapshot';
+export type RouteKind = 'control' | 'stream' | 'bucket' | 'bootstrap' | 'snapshot' | 'snapshot-parts' | 'staged-parts' | 'retention' | 'chunk' | 'incarnation-snapshot';
 
 export interface Route {
   readonly kind: RouteKind;
   readonly dialect: Dialect;
-  /** The stream; null for a bucket. */
+  /** The stream; null for a bucket and for control paths. */
   readonly key: StreamKey | null;
   /** Path as sent, without the query; safe in a header. */
   readonly path: string;
@@ -28,11 +28,13 @@ export interface Route {
 }
 
 /** Methods of each kind, as `Allow` names them. */
-const ALLOW: Readonly<Record<RouteKind, string>> = {
+const ALLOW: Readonly<Record<Exclude<RouteKind, 'control'>, string>> = {
   stream: 'GET, HEAD, PUT, POST, DELETE, OPTIONS',
   bucket: 'PUT',
   bootstrap: 'GET, HEAD, OPTIONS',
   snapshot: 'GET, HEAD, PUT, OPTIONS',
+  'snapshot-parts': 'POST, OPTIONS',
+  'staged-parts': 'DELETE, OPTIONS',
   retention: 'PUT, OPTIONS',
   chunk: 'GET, HEAD, OPTIONS',
   'incarnation-snapshot': 'GET, HEAD, OPTIONS',
@@ -55,7 +57,7 @@ export function parseRoute(target: string): Route {
 }
 
 /** Throws METHOD_NOT_ALLOWED with `Allow` (BKT-06, PATH-06). */
-export function refuseMethod(kind: RouteKind): never {
+export function refuseMethod(kind: Exclude<RouteKind, 'control'>): never {
   throw new FirnError('METHOD_NOT_ALLOWED', { headers: { Allow: ALLOW[kind] } });
 }
 
@@ -84,7 +86,9 @@ function checkCharacters(target: string): number {
 function baseRoute(path: string, query: string | null): Route {
   const rest = path.slice(BASE_ROOT.length);
   if (rest.length === 0) throw notFound();
-  if (rest.startsWith(CONTROL_ROOT) && (rest.length === CONTROL_ROOT.length || rest.charCodeAt(CONTROL_ROOT.length) === SLASH)) throw notFound();
+  if (rest.startsWith(CONTROL_ROOT) && (rest.length === CONTROL_ROOT.length || rest.charCodeAt(CONTROL_ROOT.length) === SLASH)) {
+    return { kind: 'control', dialect: 'base', key: null, path, query, rawOffset: '', rawToken: '' };
+  }
   return { kind: 'stream', dialect: 'base', key: baseKey(rest), path, query, rawOffset: '', rawToken: '' };
 }
 
@@ -113,6 +117,8 @@ function subresource(path: string, segments: readonly string[], query: string | 
   const count = segments.length - 1;
   if (name === 'bootstrap' && count === 3) return streamRoute('bootstrap', path, bucket, stream, query, '', '');
   const offset = segments[4] ?? '';
+  if (name === 'snapshot' && count === 4 && offset === 'parts') return streamRoute('staged-parts', path, bucket, stream, query, '', '');
+  if (name === 'snapshot' && count === 5 && offset.length > 0 && segments[5] === 'parts') return streamRoute('snapshot-parts', path, bucket, stream, query, offset, '');
   if ((name === 'snapshot' || name === 'retention') && count === 4 && offset.length > 0) return streamRoute(name, path, bucket, stream, query, offset, '');
   const last = segments[6] ?? '';
   if (name === 'incarnation' && count === 6 && last.length > 0) {

@@ -1,17 +1,19 @@
 /**
  * Snapshots over HTTP: publish and read (requirements section 18), and the cacheable read (section 24).
  */
+import type { IncomingMessage } from 'node:http';
 import { OCTET_STREAM, parseContentType } from '../../../shared/protocol/content-type.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { matchesIfNoneMatch, snapshotTag } from '../../../shared/protocol/etag.js';
 import { parsePathIncarnation } from '../../../shared/protocol/incarnation.js';
 import { formatOffset, parseExactOffset, parsePathOffset } from '../../../shared/protocol/offsets.js';
 import type { Offset } from '../../../shared/protocol/types.js';
-import type { Precondition, SnapshotRead } from '../log/types.js';
+import type { Precondition, PublishOutcome, SnapshotRead } from '../log/types.js';
 import { answerBody, departure } from './answer-body.js';
 import type { Bodies, BodyLimit } from './body.js';
 import { declaredWithin } from './body.js';
 import { IMMUTABLE } from './caching.js';
+import { answer } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { parseRange } from './range-header.js';
 import { preconditionOf } from './request-headers.js';
@@ -24,21 +26,29 @@ export async function publishSnapshot(exchange: Exchange, route: Route, bodies: 
   const declared = declaredWithin(req, limit);
   const offset = parsePathOffset(route.rawOffset);
   const precondition = preconditionOf(req.headers);
-  const typeText = req.headers['content-type'];
-  const contentType = typeText === undefined ? OCTET_STREAM : parseContentType(typeText);
+  const contentType = snapshotType(req);
   const refusal = deps.log.refusingWrites(route.key!);
   if (refusal !== null) throw refusal;
   try {
     const outcome = await deps.log.publishSnapshot({
       key: route.key!, precondition, offset, contentType, declaredBytes: declared, body: bodies.readPieces(exchange, limit, declared),
     });
-    exchange.empty(204, [
-      'Stream-Snapshot-Offset', formatOffset(outcome.offset), 'Stream-Snapshot-Digest', outcome.digest,
-      'Stream-Incarnation', String(outcome.record.incarnation), 'Cache-Control', 'no-store',
-    ]);
+    answerPublish(exchange, outcome);
   } finally {
     bodies.release(exchange);
   }
+}
+
+/** 204, also before the body was read. */
+export function answerPublish(exchange: Exchange, { record, offset, digest }: PublishOutcome): void {
+  const headers = ['Stream-Snapshot-Offset', formatOffset(offset), 'Stream-Snapshot-Digest', digest, 'Stream-Incarnation', String(record.incarnation), 'Cache-Control', 'no-store'];
+  answer(exchange, 204, headers, null);
+}
+
+/** `Content-Type` of a snapshot as it is kept. Throws what a malformed one is answered with (SNAP-15). */
+export function snapshotType({ headers }: IncomingMessage): string {
+  const text = headers['content-type'];
+  return text === undefined ? OCTET_STREAM : parseContentType(text);
 }
 
 /** `GET …/snapshot/{offset}` (SNAP-24 .. SNAP-27, SNAP-34). */

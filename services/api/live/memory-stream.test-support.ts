@@ -22,7 +22,7 @@ export class MemoryStream {
     this.bytes = Buffer.from(content);
     this.record = {
       incarnation: this.incarnation, contentType, createdAtMs: 0, tail: this.bytes.length as Offset, retained: ZERO, sealed: ZERO, hotStart: ZERO, closed: false, closedBy: null,
-      ttl: null, expiresAtMs: null, touchedAtMs: 0, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0,
+      ttl: null, expiresAtMs: null, touchedAtMs: 0, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, origin: null, forks: 0, softDeleted: false,
     };
   }
 

@@ -8,7 +8,8 @@
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import { packAppends, type Append } from '../../../shared/storage/block.js';
 import type { ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
-import { dataRow, dirtyRow, doomedRow, journalRow, nameRow, producerRow, snapshotRow, streamRow, type JournalEntry } from '../hot/keys/index.js';
+import { slotOf } from '../../../shared/storage/slots.js';
+import { dataRow, dirtyRow, doomedRow, journalRow, nameRow, producerRow, snapshotRow, streamRow, unpinRow, type JournalEntry } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { Change } from './core.js';
 import type { Journal } from './journal.js';
@@ -67,7 +68,7 @@ export class OpenBatch {
       this.works.set(slot, work);
     }
     if (change.append !== undefined) {
-      if (work.appends.length === 0) work.from = slot.pending?.incarnation === change.next?.incarnation ? slot.pending!.tail : (0 as Offset);
+      if (work.appends.length === 0) work.from = slot.pending?.incarnation === change.next?.incarnation ? slot.pending!.tail : firstOffset(change);
       work.appends.push(change.append);
       work.appendBytes += change.append.payload.length;
     }
@@ -88,6 +89,11 @@ export class OpenBatch {
     this.requests++;
     this.bytes += bytes;
   }
+}
+
+/** Where the first bytes of a new stream lie: at 0, or behind what a fork inherits. */
+function firstOffset({ next, append }: Change): Offset {
+  return ((next?.tail ?? 0) - (append?.payload.length ?? 0)) as Offset;
 }
 
 /** What a batch makes of each stream, for after it is durable. */
@@ -174,7 +180,8 @@ function onlyGrew(before: StreamRecord, after: StreamRecord): boolean {
     && before.retained === after.retained && before.sealed === after.sealed && before.hotStart === after.hotStart
     && before.closed === after.closed && before.closedBy === after.closedBy && before.ttl === after.ttl && before.expiresAtMs === after.expiresAtMs
     && before.touchedAtMs === after.touchedAtMs && before.lastSeq === after.lastSeq && before.producers === after.producers && before.producerFloor === after.producerFloor
-    && before.snapshot === after.snapshot && before.loggedChange === after.loggedChange;
+    && before.snapshot === after.snapshot && before.loggedChange === after.loggedChange
+    && before.origin === after.origin && before.forks === after.forks && before.softDeleted === after.softDeleted;
 }
 
 function rowKeyOf(slot: Slot): Buffer {
@@ -217,6 +224,8 @@ function removalRows(work: SlotWork, before: StreamRecord | null, nowMs: number,
   ops.push({ type: 'put', key: doomedRow.key(slot.slot, before.incarnation), value: doomedRow.encode({ key: slot.key }) });
   // The snapshot that was visible at the end: whoever removes the rows of this life has to find its body and its object.
   if (before.snapshot !== null) ops.push({ type: 'put', key: snapshotRow.key(slot.slot, before.incarnation, before.snapshot.offset), value: snapshotRow.encode(before.snapshot) });
+  // Its source is let go behind it, by `ForkEnds`.
+  if (before.origin !== null) ops.push({ type: 'put', key: unpinRow.key(slotOf(before.origin.key), before.origin.incarnation, before.incarnation), value: unpinRow.encode({ key: before.origin.key }) });
   if (logged) {
     ops.push({ type: 'put', key: dirtyRow.key(slot.partition, slot.slot, before.incarnation), value: dirtyRow.encode({ key: slot.key, sinceMs: nowMs, deleted: true }) });
   }
@@ -273,6 +282,7 @@ export function sizeOfOps(ops: readonly HotOp[]): number {
 /** What watchers of a stream are told of a batch. */
 export function eventOf(appends: readonly Append[], from: Offset, before: StreamRecord | null, after: StreamRecord | null): StreamEvent {
   const tail = (after ?? before)?.tail ?? (0 as Offset);
+  if (after?.softDeleted === true) return { record: null, start: tail, end: tail, data: [] };
   if (after === null || appends.length === 0) return { record: after, start: tail, end: tail, data: [] };
   return { record: after, start: from, end: tail, data: appends.map((append) => append.payload) };
 }

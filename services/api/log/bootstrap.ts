@@ -21,7 +21,7 @@ export async function bootstrap(ctx: LogContext, key: StreamKey, precondition: P
     // In the same turn as the look at the state: the body of this snapshot stays (BOOT-26).
     const snapshot = record.snapshot === null ? null : snapshotRead(ctx, slot, record, record.snapshot);
     const start = record.snapshot?.offset ?? record.retained;
-    const end = start < record.hotStart ? start : await endOfParts(ctx, key, record, start);
+    const end = (await isHot(ctx, record, start)) ? await endOfParts(ctx, key, record, start) : start;
     const upToDate = end === record.tail;
     return {
       record,
@@ -36,6 +36,15 @@ export async function bootstrap(ctx: LogContext, key: StreamKey, precondition: P
       },
     };
   });
+}
+
+/** Whether everything from `start` on has a hot copy, what a fork inherits included. */
+async function isHot(ctx: LogContext, record: StreamRecord, start: Offset): Promise<boolean> {
+  if (start >= record.hotStart) return true;
+  const { origin } = record;
+  if (origin === null || record.hotStart > origin.at) return false;
+  const source = await ctx.core.using(origin.key, (slot) => slot.durable);
+  return source?.incarnation === origin.incarnation && isHot(ctx, source, start);
 }
 
 /** The tail, or as many whole messages as fit into the cap, at least one (BOOT-21 .. BOOT-23). */

@@ -13,6 +13,7 @@ import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import type { ColdTier } from '../cold/types.js';
 import type { HotReader } from './core.js';
 import type { BucketFences } from './bucket-fences.js';
+import type { ForkEnds } from './fork-ends.js';
 import type { Core } from './log-core.js';
 import type { Pressure } from './pressure.js';
 import type { Slot } from './slot.js';
@@ -28,6 +29,7 @@ export interface LogContext {
   readonly pressure: Pressure;
   readonly staging: StagingFiles;
   readonly pins: SnapshotPins;
+  readonly forkEnds: ForkEnds;
   readonly snapshotBytesMax: number;
   /** There is a log, so what is published may need to reach it. */
   readonly logged: boolean;
@@ -39,25 +41,34 @@ export interface LogContext {
 /** The stream as the next write sees it, null when missing. An expired one is removed in passing (TTL-02). */
 export function pendingOf(ctx: LogContext, slot: Slot): StreamRecord | null {
   const record = slot.pending;
-  if (record === null || !ctx.core.touch.expired(slot, record)) return record;
-  endExpired(ctx, slot);
+  if (record === null || record.softDeleted) return null;
+  if (!ctx.core.touch.expired(slot, record)) return record;
+  endExpired(ctx, slot, record);
   return null;
 }
 
 /** The stream as readers see it, null when missing or expired. */
 export function durableOf(ctx: LogContext, slot: Slot): StreamRecord | null {
   const record = slot.durable;
-  if (record === null || !ctx.core.touch.expired(slot, record)) return record;
-  if (slot.pending?.incarnation === record.incarnation) endExpired(ctx, slot);
+  if (record === null || record.softDeleted) return null;
+  if (!ctx.core.touch.expired(slot, record)) return record;
+  const { pending } = slot;
+  if (pending?.incarnation === record.incarnation && !pending.softDeleted) endExpired(ctx, slot, pending);
   return null;
 }
 
 /** Removes it in passing, unless the partition takes no writes any more. */
-function endExpired(ctx: LogContext, slot: Slot): void {
-  if (ctx.cold.refusal(slot.partition) === null) void ctx.core.stage({ slot, next: null }).catch(() => undefined);
+function endExpired(ctx: LogContext, slot: Slot, record: StreamRecord): void {
+  if (ctx.cold.refusal(slot.partition) === null) void ctx.core.stage({ slot, next: endOf(record) }).then(() => ctx.forkEnds.run(), () => undefined);
+}
+
+/** What a stream is behind its end: nothing, or what its forks still read (FORK-24). */
+export function endOf(record: StreamRecord): StreamRecord | null {
+  return record.forks > 0 ? { ...record, softDeleted: true } : null;
 }
 
 export function missing(ctx: LogContext, slot: Slot): FirnError {
+  if (slot.pending?.softDeleted === true && !isFenced(ctx, slot)) return new FirnError('STREAM_GONE', { detail: 'the stream was deleted and is kept for its forks alone' });
   return new FirnError(isFenced(ctx, slot) ? 'BUCKET_ERASED' : 'STREAM_NOT_FOUND');
 }
 

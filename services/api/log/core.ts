@@ -69,6 +69,8 @@ export interface HotReader {
    * (evicted meanwhile: look at the stream's state again once), never ends short.
    */
   bytes(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer>;
+  /** Where the entry that holds `at` ends in its value; `whole`: the append ends there. Throws `HotGap`. */
+  entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }>;
 }
 
 export class HotGap extends Error {

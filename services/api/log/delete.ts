@@ -4,7 +4,7 @@
 import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import type { HotOp } from '../hot/store.js';
-import { checkIncarnation, missing, pendingOf, refuseSettled, type LogContext } from './context.js';
+import { checkIncarnation, endOf, missing, pendingOf, refuseSettled, type LogContext } from './context.js';
 import type { Slot } from './slot.js';
 import type { Precondition } from './types.js';
 
@@ -26,6 +26,8 @@ export async function remove(ctx: LogContext, key: StreamKey, precondition: Prec
 export async function removeStream(ctx: LogContext, slot: Slot, record: StreamRecord, ops: readonly HotOp[] = []): Promise<void> {
   const refused = ctx.cold.refusal(slot.partition);
   if (refused !== null) throw refused;
-  await ctx.core.stage({ slot, next: null, ops });
-  if (record.snapshot?.hot?.at === 'staging') await ctx.staging.remove(record.snapshot.hot.file);
+  const next = endOf(record);
+  await ctx.core.stage({ slot, next, ops });
+  if (next === null && record.snapshot?.hot?.at === 'staging') await ctx.staging.remove(record.snapshot.hot.file);
+  if (next === null && record.origin !== null) await ctx.forkEnds.run();
 }

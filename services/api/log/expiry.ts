@@ -39,7 +39,7 @@ async function settleRow(ctx: LogContext, partition: number, row: Buffer): Promi
   await ctx.core.using(key, async (slot) => {
     const gone: HotOp = { type: 'del', key: row };
     const record = slot.pending;
-    if (record === null || (record.ttl === null && record.expiresAtMs === null)) return ctx.core.stageOps([gone]);
+    if (record === null || record.softDeleted || (record.ttl === null && record.expiresAtMs === null)) return ctx.core.stageOps([gone]);
     const endsAtMs = ctx.core.touch.endsAtMs(slot, record);
     if (endsAtMs > ctx.now()) {
       const next = Number.isFinite(endsAtMs) ? Math.ceil(endsAtMs) : ctx.now() + HELD_RECHECK_MS;

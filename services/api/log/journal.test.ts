@@ -24,7 +24,7 @@ let incarnations = 2 ** 52;
 function fresh(): StreamRecord {
   return {
     incarnation: incarnations++ as Incarnation, contentType: 'text/plain', createdAtMs: 1, tail: ZERO, retained: ZERO, sealed: ZERO, hotStart: ZERO, closed: false, closedBy: null,
-    ttl: null, expiresAtMs: null, touchedAtMs: 1, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0,
+    ttl: null, expiresAtMs: null, touchedAtMs: 1, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, origin: null, forks: 0, softDeleted: false,
   };
 }
 

@@ -35,6 +35,19 @@ export const TOUCH_SHARE = 1 / 4;
 export const SNAPSHOT_INLINE_MAX = 1024 * 1024;
 /** Superseded snapshots whose digest is remembered for repeats (SNAP-30). */
 export const SNAPSHOTS_REMEMBERED = 16;
+/** Parts of snapshots that one stream may have staged or under way: how many, */
+export const STAGED_PARTS_MAX = 8_192;
+/** ... and bytes in all; a further one gets 429 STAGED_PARTS_LIMIT. */
+export const STAGED_BYTES_MAX = 2 * 1024 * 1024 * 1024;
+/** The same for all streams of a node together. */
+export const STAGED_PARTS_NODE_MAX = 8 * STAGED_PARTS_MAX;
+export const STAGED_BYTES_NODE_MAX = 8 * STAGED_BYTES_MAX;
+/** A part that no commit has used goes after this, ms. */
+export const STAGED_PART_AGE_MS = 86_400_000;
+/** Streams with staged parts looked at in one sweep. */
+export const STAGED_STREAMS_SWEEP_MAX = 256;
+/** Commits of parts that copy bytes at the same time on a node; a further one gets 503 SNAPSHOT_COMMITS_BUSY. */
+export const PARTS_COMMITS_MAX = 2;
 /** Expired streams removed in one sweep of a partition. */
 export const EXPIRY_SWEEP_MAX = 256;
 /** A reopen of a poisoned store is tried this often. */

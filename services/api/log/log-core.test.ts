@@ -23,7 +23,7 @@ const INC = (2 ** 52 + 5) as Incarnation;
 function record(over: Partial<StreamRecord> = {}): StreamRecord {
   return {
     incarnation: INC, contentType: 'application/octet-stream', createdAtMs: 1, tail: ZERO, retained: ZERO, sealed: ZERO, hotStart: ZERO, closed: false, closedBy: null,
-    ttl: null, expiresAtMs: null, touchedAtMs: 1, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, ...over,
+    ttl: null, expiresAtMs: null, touchedAtMs: 1, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, origin: null, forks: 0, softDeleted: false, ...over,
   };
 }
 

@@ -7,15 +7,14 @@
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
-import type { NamedProducer, ProducerRecord } from '../../../shared/storage/records/types.js';
+import type { NamedProducer, ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { partitionOf, slotOf } from '../../../shared/storage/slots.js';
-import type { Logger } from '../../../shared/observability/logger.js';
-import type { Metrics } from '../../../shared/observability/metrics.js';
 import type { DurableStore } from '../hot/durable.js';
 import type { HotOp } from '../hot/store.js';
 import { streamRow } from '../hot/keys/index.js';
 import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type BatchRows } from './batch.js';
 import type { Change, LogCore } from './core.js';
+import type { CoreHooks, LogCoreOptions } from './core-options.js';
 import { REOPEN_RETRY_MS, SLOTS_MAX } from './limits.js';
 import { CurrentRows } from './current-rows.js';
 import { measureLoad } from './dirty-scan.js';
@@ -26,26 +25,6 @@ import { lookUpProducer, producersSince } from './producer-lookup.js';
 import { SlotTable, type Listener, type Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
 import { TouchKeeper } from './touch.js';
-
-export interface LogCoreOptions {
-  readonly store: DurableStore;
-  readonly partitions: number;
-  /** There is a cold tier, so changes are marked dirty for the log. */
-  readonly logged: boolean;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly now: () => number;
-  /** ms of a clock that never steps back; `performance.now` unless a test moves it. */
-  readonly monotonic?: () => number;
-}
-
-/** Who hears of a durable batch; set once, after everything is built. */
-export interface CoreHooks {
-  /** Once per partition that the batch changed. */
-  readonly onPartitionChanged: (partition: number) => void;
-  /** Once per stream that got rows of bytes: one value of `bytes` at `from`, or several. */
-  readonly onAppended: (slot: Slot, incarnation: Incarnation, from: Offset, bytes: number) => void;
-}
 
 export class Core implements LogCore {
   /** With rows of streams that say all that is durable; `#rows` may be behind for what lies in the journal. */
@@ -61,8 +40,11 @@ export class Core implements LogCore {
   #flight: OpenBatch | null = null;
   #scheduled = false;
   #healing = false;
+  /** How often the store was opened again: what the failed batch held may be there, and was told to no watcher of all streams. */
+  heals = 0;
   #closed = false;
   #hooks: CoreHooks | null = null;
+  #watcher: ((slot: Slot, record: StreamRecord | null) => void) | null = null;
   #drained: (() => void)[] = [];
 
   constructor(options: LogCoreOptions) {
@@ -84,6 +66,11 @@ export class Core implements LogCore {
 
   connect(hooks: CoreHooks): void {
     this.#hooks = hooks;
+  }
+
+  /** Tells one watcher the durable state of every stream that a batch changed, in the turn in which it became durable; null: nobody. It must not throw. */
+  watchAll(watcher: ((slot: Slot, record: StreamRecord | null) => void) | null): void {
+    this.#watcher = watcher;
   }
 
   slotOf(key: StreamKey): number {
@@ -191,16 +178,31 @@ export class Core implements LogCore {
   /** Never throws: some callers are listeners of events. */
   stage(change: Change): Promise<void> {
     if (this.#closed || this.#healing) return this.#restarting();
-    const slot = change.slot as Slot;
     const bytes = sizeOf(change);
     const batch = this.#batchFor(change, bytes);
+    this.#add(batch, change, bytes);
+    this.#schedule();
+    return batch.done;
+  }
+
+  /** Changes of several streams that are durable together or not at all. */
+  stageTogether(changes: readonly Change[]): Promise<void> {
+    if (this.#closed || this.#healing) return this.#restarting();
+    const bytes = changes.reduce((sum, change) => sum + sizeOf(change), 0);
+    const last = this.#waiting.at(-1);
+    const batch = last !== undefined && changes.every((change) => last.takes(change, bytes)) ? last : this.#newBatch();
+    for (const change of changes) this.#add(batch, change, sizeOf(change));
+    this.#schedule();
+    return batch.done;
+  }
+
+  #add(batch: OpenBatch, change: Change, bytes: number): void {
+    const slot = change.slot as Slot;
     batch.add(change, bytes);
     if (slot.pending?.incarnation !== change.next?.incarnation) slot.producers = null;
     slot.pending = change.next;
     if (change.producer !== undefined) (slot.producers ??= new Map()).set(change.producer.id, { ...change.producer.record, change: 0 });
     slot.staged++;
-    this.#schedule();
-    return batch.done;
   }
 
   stageOps(ops: readonly HotOp[]): Promise<void> {
@@ -223,14 +225,16 @@ export class Core implements LogCore {
 
   #batchFor(change: Change | null, bytes: number): OpenBatch {
     const last = this.#waiting.at(-1);
-    if (last !== undefined && last.takes(change, bytes)) return last;
+    return last !== undefined && last.takes(change, bytes) ? last : this.#newBatch();
+  }
+
+  #newBatch(): OpenBatch {
     const batch = new OpenBatch();
     this.#waiting.push(batch);
     return batch;
   }
 
   #schedule(): void {
-    if (this.#flight !== null) return;
     if (this.#scheduled || this.#flight !== null) return;
     this.#scheduled = true;
     // After the poll phase: what arrived together goes to the disk together.
@@ -288,6 +292,7 @@ export class Core implements LogCore {
       if (slot.listeners !== null && slot.listeners.size > 0) this.#tell(slot, eventOf(work.appends, work.from, before, after));
       this.#slots.settle(slot);
     }
+    if (this.#watcher !== null) for (const { work, after } of outcomes) this.#watcher(work.slot, after);
     if (this.#hooks === null) return;
     for (const { slot, incarnation, from, bytes } of rows.written) this.#hooks.onAppended(slot, incarnation, from, bytes);
     for (const partition of partitions) this.#hooks.onPartitionChanged(partition);
@@ -355,10 +360,10 @@ export class Core implements LogCore {
         continue;
       }
       if (!wasLoaded) continue;
-      const tail = slot.durable?.tail ?? (0 as Offset);
-      if (slot.listeners !== null && slot.listeners.size > 0) this.#tell(slot, { record: slot.durable, start: tail, end: tail, data: [] });
+      if (slot.listeners !== null && slot.listeners.size > 0) this.#tell(slot, eventOf([], 0 as Offset, null, slot.durable));
     }
     this.#healing = false;
+    this.heals++;
     this.#options.logger.info({ event: 'store-reopened' }, 'the hot store is open again');
   }
 

@@ -13,12 +13,14 @@ import { sweepExpired } from './expiry.js';
 import { refusalOf } from './failures.js';
 import { list, type ListedStream } from './listing.js';
 import { purge, resumePurges, type PurgeReport } from './purge.js';
+import { ForkEnds } from './fork-ends.js';
 import { head, openLive, read } from './read.js';
 import { retain } from './retention.js';
+import { SnapshotParts } from './snapshot-parts.js';
 import { SnapshotPins } from './snapshot-pins.js';
 import { readSnapshot } from './snapshot-read.js';
 import { publishSnapshot } from './snapshots.js';
-import type { AppendOutcome, AppendRequest, BootstrapRead, CreateOutcome, CreateRequest, Precondition, PublishOutcome, PublishRequest, ReadRequest, ReadWindow, SnapshotRead, StreamLog } from './types.js';
+import type { AppendOutcome, AppendRequest, BootstrapRead, CreateOutcome, CreateRequest, PartOutcome, PartRequest, PartsCommit, Precondition, PublishOutcome, PublishRequest, ReadRequest, ReadWindow, SnapshotRead, StreamLog } from './types.js';
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 
@@ -27,13 +29,15 @@ const SWEEP_MS = 1_000;
 
 export class Log implements StreamLog {
   readonly #ctx: LogContext;
+  readonly #parts: SnapshotParts;
   readonly #partitions: number;
   #timer: NodeJS.Timeout | null = null;
   #sweeping: Promise<void> | null = null;
   #stopped = false;
 
-  constructor(parts: Omit<LogContext, 'pins'>, partitions: number) {
-    this.#ctx = { ...parts, pins: new SnapshotPins(parts.now, parts.logger) };
+  constructor(parts: Omit<LogContext, 'pins' | 'forkEnds'>, partitions: number) {
+    this.#ctx = { ...parts, pins: new SnapshotPins(parts.now, parts.logger), forkEnds: new ForkEnds(parts) };
+    this.#parts = new SnapshotParts(this.#ctx);
     this.#partitions = partitions;
   }
 
@@ -73,6 +77,18 @@ export class Log implements StreamLog {
     return this.#guarded(key, readSnapshot(this.#ctx, key, precondition, offset));
   }
 
+  stagePart(request: PartRequest): Promise<PartOutcome> {
+    return this.#guarded(request.key, this.#parts.stage(request));
+  }
+
+  commitParts(request: PartsCommit): Promise<PublishOutcome> {
+    return this.#guarded(request.key, this.#parts.commit(request));
+  }
+
+  discardParts(key: StreamKey, precondition: Precondition): Promise<StreamRecord> {
+    return this.#guarded(key, this.#parts.discard(key, precondition));
+  }
+
   retain(key: StreamKey, precondition: Precondition, offset: Offset): Promise<StreamRecord> {
     return this.#guarded(key, retain(this.#ctx, key, precondition, offset));
   }
@@ -105,9 +121,10 @@ export class Log implements StreamLog {
     return purge(this.#ctx, bucket);
   }
 
-  /** Removes staging files that no stream names (R103), goes on with purges, then starts the sweeps. */
+  /** Removes staging files that nothing names (R103), goes on with purges, then starts the sweeps. */
   async start(): Promise<void> {
-    await removeLeftovers(this.#ctx);
+    await removeLeftovers(this.#ctx, this.#parts);
+    await this.#parts.start();
     await resumePurges(this.#ctx);
     this.#ctx.pins.start();
     this.#timer = setInterval(() => this.#tick(), SWEEP_MS);
@@ -126,6 +143,8 @@ export class Log implements StreamLog {
   }
 
   async #sweep(): Promise<void> {
+    await this.#ctx.forkEnds.run();
+    await this.#parts.sweep();
     for (let partition = 0; partition < this.#partitions; partition++) {
       while (!this.#stopped && (await sweepExpired(this.#ctx, partition)));
     }
@@ -135,22 +154,24 @@ export class Log implements StreamLog {
     this.#stopped = true;
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#ctx.pins.stop();
-    await this.#sweeping;
+    await Promise.all([this.#sweeping, this.#parts.stop()]);
   }
 }
 
-/** Staging files that no stream names (R103). One whose stream cannot be read stays. */
-async function removeLeftovers(ctx: LogContext): Promise<void> {
+/** Staging files that no stream and no part names (R103). One for which this cannot be told stays. */
+async function removeLeftovers(ctx: LogContext, parts: SnapshotParts): Promise<void> {
   for await (const file of ctx.staging.list()) {
-    if (file.key === null) continue;
     try {
-      const record = await ctx.core.using(file.key, (slot) => slot.pending);
-      const hot = record?.snapshot?.hot;
-      if (hot?.at === 'staging' && hot.file === file.name) continue;
-      ctx.logger.info({ event: 'staging-leftover', file: file.name }, 'removing a snapshot body that no stream names');
+      if (file.part === null ? await isBody(ctx, file.key, file.name) : await parts.names(file.key, file.part)) continue;
+      ctx.logger.info({ event: 'staging-leftover', file: file.name }, 'removing a staging file that nothing names');
       await ctx.staging.remove(file.name);
     } catch (error) {
-      ctx.logger.error({ err: error, event: 'staging-unclear', file: file.name }, 'a staging file stays: its stream could not be read');
+      ctx.logger.error({ err: error, event: 'staging-unclear', file: file.name }, 'a staging file stays: what would name it could not be read');
     }
   }
+}
+
+async function isBody(ctx: LogContext, key: StreamKey, file: string): Promise<boolean> {
+  const hot = (await ctx.core.using(key, (slot) => slot.pending))?.snapshot?.hot;
+  return hot?.at === 'staging' && hot.file === file;
 }

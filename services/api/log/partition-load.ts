@@ -3,12 +3,13 @@
  *
  * Owns: the numbers that make a seal due, that the back-pressure of writes looks at, and that make sealed copies go early (design sections 3 and 6).
  */
+import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { sealedHotOf } from '../cold/sealed-hot.js';
 
 /** Logical bytes of a stream that no published reference covers. */
 export function unsealedOf(record: StreamRecord | null): number {
-  return record === null ? 0 : record.tail - Math.max(record.sealed, record.retained);
+  return record === null ? 0 : record.tail - Math.max(record.sealed, heldFrom(record));
 }
 
 export class PartitionLoad {

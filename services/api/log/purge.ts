@@ -53,6 +53,7 @@ async function eraseStream(ctx: LogContext, key: StreamKey): Promise<boolean> {
   try {
     return await ctx.core.using(key, async (slot) => {
       const record = slot.pending;
+      if (record?.softDeleted === true) return false;
       if (record !== null) await removeStream(ctx, slot, record);
       else if (slot.staged > 0) await ctx.core.settled(slot);
       else await ctx.core.stageOps([{ type: 'del', key: nameRow.key(key) }]);

@@ -21,7 +21,19 @@ import type { Slot } from './slot.js';
 const REOPEN_TRIES = 20;
 
 /** Bytes [from, to) of one incarnation. Throws FirnError: COLD_STORE_FAILED or INTERNAL for damage, STREAM_GONE, STREAM_NOT_FOUND; never ends short. */
-export async function* rangeBytes(ctx: LogContext, key: StreamKey, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncGenerator<Buffer> {
+export function rangeBytes(ctx: LogContext, key: StreamKey, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncGenerator<Buffer> {
+  return bytesOf(ctx, { key, incarnation, inherited: false }, from, to, signal);
+}
+
+/** Whose bytes are read. `inherited`: for a fork, which sees what its source keeps for it, whatever has become of the source for its own readers. */
+interface Source {
+  readonly key: StreamKey;
+  readonly incarnation: Incarnation;
+  readonly inherited: boolean;
+}
+
+async function* bytesOf(ctx: LogContext, source: Source, from: Offset, to: Offset, signal?: AbortSignal): AsyncGenerator<Buffer> {
+  const { key, incarnation } = source;
   let at = from;
   let gapAt: Offset | null = null;
   let reopened = 0;
@@ -30,7 +42,7 @@ export async function* rangeBytes(ctx: LogContext, key: StreamKey, incarnation: 
     try {
       const slot = await ctx.core.acquire(key);
       try {
-        for await (const piece of nextTier(ctx, slot, incarnation, at, to, signal)) {
+        for await (const piece of nextTier(ctx, slot, source, at, to, signal)) {
           at = advance(at, piece.length);
           yield piece;
         }
@@ -38,7 +50,7 @@ export async function* rangeBytes(ctx: LogContext, key: StreamKey, incarnation: 
         ctx.core.release(slot);
       }
     } catch (error) {
-      await checkStillThere(ctx, key, incarnation, at);
+      await checkStillThere(ctx, source, at);
       if (error instanceof HotGap) {
         if (gapAt === at) throw refusalOf(ctx, key, new HotDamaged(incarnation, at, 'no copy is there'));
         gapAt = at;
@@ -54,23 +66,28 @@ export async function* rangeBytes(ctx: LogContext, key: StreamKey, incarnation: 
 
 /**
  * A read that failed is looked at twice: a stream that was deleted, and bytes that retention overtook, are gone and not damaged (R022).
- * Throws STREAM_NOT_FOUND or STREAM_GONE. A store that is being opened again tells nothing.
+ * Throws STREAM_NOT_FOUND or STREAM_GONE, for a fork that reads what it inherits `HotGap`. A store that is being opened again tells nothing.
  */
-async function checkStillThere(ctx: LogContext, key: StreamKey, incarnation: Incarnation, at: Offset): Promise<void> {
+async function checkStillThere(ctx: LogContext, { key, incarnation, inherited }: Source, at: Offset): Promise<void> {
   let record: StreamRecord | null;
   try {
     record = await ctx.core.using(key, (slot) => slot.durable);
   } catch {
     return;
   }
-  if (record === null || record.incarnation !== incarnation) throw new FirnError('STREAM_NOT_FOUND');
+  // For a fork that is there its source must be: whether it is, the fork's own read decides.
+  if (record === null || record.incarnation !== incarnation) throw inherited ? new HotGap(incarnation, at) : new FirnError('STREAM_NOT_FOUND');
+  if (inherited) return;
+  if (record.softDeleted) throw new FirnError('STREAM_GONE');
   if (at < record.retained) throw refusal(record, 'STREAM_GONE', { 'Stream-Next-Offset': formatOffset(record.retained) });
 }
 
 /** The part of [at, to) that one tier holds under the stream's state right now. */
-function nextTier(ctx: LogContext, slot: Slot, incarnation: Incarnation, at: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> | Iterable<Buffer> {
+function nextTier(ctx: LogContext, slot: Slot, { incarnation, inherited }: Source, at: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer> | Iterable<Buffer> {
   const record = slot.durable;
-  if (record === null || record.incarnation !== incarnation || at < record.retained) throw new HotGap(incarnation, at);
+  if (record === null || record.incarnation !== incarnation || (at < record.retained && !inherited)) throw new HotGap(incarnation, at);
+  const { origin } = record;
+  if (origin !== null && at < origin.at) return bytesOf(ctx, { key: origin.key, incarnation: origin.incarnation, inherited: true }, at, Math.min(to, origin.at) as Offset, signal);
   if (at >= record.hotStart) {
     if (at >= record.tail) throw new HotGap(incarnation, at);
     const { tail } = slot;

@@ -92,7 +92,7 @@ class Live implements LiveHandle {
 
   get record(): StreamRecord | null {
     const record = this.#slot.durable;
-    return record?.incarnation === this.incarnation ? record : null;
+    return record?.incarnation === this.incarnation && !record.softDeleted ? record : null;
   }
 
   subscribe(listener: (event: StreamEvent) => void): () => void {

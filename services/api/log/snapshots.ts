@@ -19,6 +19,17 @@ import type { Slot } from './slot.js';
 import type { StagingFile } from './staging-files.js';
 import type { PublishOutcome, PublishRequest } from './types.js';
 
+/** Where a snapshot is to be published. */
+type Target = Pick<PublishRequest, 'offset' | 'precondition'>;
+/** ... and what. */
+type Publication = Omit<PublishRequest, 'declaredBytes'>;
+
+interface Judged {
+  readonly record: StreamRecord;
+  /** The answer, when there is nothing left to publish. */
+  readonly done: PublishOutcome | null;
+}
+
 /** A body that was received: in memory or in a file. */
 interface Received {
   readonly bytes: number;
@@ -42,13 +53,30 @@ export async function publishSnapshot(ctx: LogContext, request: PublishRequest):
 }
 
 async function publish(ctx: LogContext, slot: Slot, request: PublishRequest): Promise<PublishOutcome> {
+  const record = await streamAt(ctx, slot, request.offset);
+  checkWritable(ctx, slot.partition);
+  return publishBody(ctx, slot, record, request, null);
+}
+
+/** The stream, when a snapshot may be published at the offset. Throws 404, 410, 409 and 400 in this order (SNAP-32). */
+async function streamAt(ctx: LogContext, slot: Slot, offset: Offset): Promise<StreamRecord> {
   const record = pendingOf(ctx, slot);
   if (record === null) throw missing(ctx, slot);
-  checkPosition(record, request.offset);
-  if (isJson(record.contentType)) await checkBoundary(ctx, slot, record, request.offset);
-  checkWritable(ctx, slot.partition);
+  checkPosition(record, offset);
+  if (isJson(record.contentType)) await checkBoundary(ctx, slot, record, offset);
+  return record;
+}
+
+/** What a publish of this digest comes to before its body is known: the answer to a repeat, or the stream as it would be published to. Refuses what was overtaken, and 412 last. */
+export async function judge(ctx: LogContext, slot: Slot, target: Target, digest: string): Promise<Judged> {
+  return meet(ctx, slot, await streamAt(ctx, slot, target.offset), target, digest);
+}
+
+/** Receives the body and publishes it; with `digest`: only if it is the body's. Throws SNAPSHOT_DIGEST_MISMATCH. */
+export async function publishBody(ctx: LogContext, slot: Slot, record: StreamRecord, request: Publication, digest: string | null): Promise<PublishOutcome> {
   const received = await receive(ctx, request, record);
   try {
+    if (digest !== null && received.digest !== digest) throw refusal(record, 'SNAPSHOT_DIGEST_MISMATCH');
     return await commit(ctx, slot, record, request, received);
   } finally {
     // Once staged the record may name the file, whatever the answer was; a leftover goes at the next start.
@@ -57,16 +85,16 @@ async function publish(ctx: LogContext, slot: Slot, request: PublishRequest): Pr
 }
 
 /** 410 below the retained offset, 409 beyond the tail (SNAP-07, SNAP-08, SNAP-32). */
-function checkPosition(record: StreamRecord, offset: Offset): void {
+export function checkPosition(record: StreamRecord, offset: Offset): void {
   if (offset < record.retained) throw refusal(record, 'STREAM_GONE', { 'Stream-Next-Offset': formatOffset(record.retained) });
   if (offset > record.tail) throw refusal(record, 'SNAPSHOT_CONFLICT', { 'Stream-Next-Offset': formatOffset(record.tail) });
 }
 
-function tooLarge(ctx: LogContext): FirnError {
+export function tooLarge(ctx: LogContext): FirnError {
   return new FirnError('SNAPSHOT_TOO_LARGE', { headers: { 'Ursula-Max-Snapshot-Bytes': String(ctx.snapshotBytesMax) } });
 }
 
-async function receive(ctx: LogContext, request: PublishRequest, record: StreamRecord): Promise<Received> {
+async function receive(ctx: LogContext, request: Publication, record: StreamRecord): Promise<Received> {
   const digest = SnapshotDigest.start(request.contentType);
   const small: Buffer[] = [];
   let bytes = 0;
@@ -95,24 +123,35 @@ async function receive(ctx: LogContext, request: PublishRequest, record: StreamR
   return { bytes, crc, digest: digest.finish(), inline: file === null ? Buffer.concat(small) : null, file, staged: false };
 }
 
-async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: PublishRequest, received: Received): Promise<PublishOutcome> {
-  const { offset } = request;
+/** The stream as a publish of a known digest meets it, looked at in the turn in which this resolves; `done`: the content is there already. */
+async function meet(ctx: LogContext, slot: Slot, seen: StreamRecord, { offset, precondition }: Target, digest: string): Promise<Judged> {
   const superseded = await supersededAt(ctx, slot, seen, offset);
   const record = pendingOf(ctx, slot);
   if (record === null) throw missing(ctx, slot);
-  // Checked against a stream that is gone: nothing of it holds for this one (RET-08).
-  if (record.incarnation !== seen.incarnation) throw refusal(record, 'INCARNATION_MISMATCH');
+  if (record.incarnation !== seen.incarnation) {
+    // Checked against a stream that is gone: nothing of it holds for this one (RET-08). 412 is for those who named the one that they meant (SNAP-09, INC-05).
+    checkIncarnation(record, precondition);
+    throw refusal(record, 'SNAPSHOT_CONFLICT', { 'Stream-Next-Offset': formatOffset(record.tail) });
+  }
   checkPosition(record, offset);
   const visible = record.snapshot;
   if (visible !== null && offset <= visible.offset) {
     const there = offset === visible.offset ? visible : superseded;
-    if (there?.digest !== received.digest) throw refusal(record, 'SNAPSHOT_CONFLICT', { 'Stream-Snapshot-Offset': formatOffset(visible.offset), 'Stream-Snapshot-Digest': visible.digest });
-    checkIncarnation(record, request.precondition);
+    if (there?.digest !== digest) throw refusal(record, 'SNAPSHOT_CONFLICT', { 'Stream-Snapshot-Offset': formatOffset(visible.offset), 'Stream-Snapshot-Digest': visible.digest });
+    checkIncarnation(record, precondition);
     renew(ctx, slot, record);
     await ctx.core.settled(slot);
-    return { record, offset, digest: received.digest };
+    return { record, done: { record, offset, digest } };
   }
-  checkIncarnation(record, request.precondition);
+  checkIncarnation(record, precondition);
+  return { record, done: null };
+}
+
+async function commit(ctx: LogContext, slot: Slot, seen: StreamRecord, request: Publication, received: Received): Promise<PublishOutcome> {
+  const { offset } = request;
+  const { record, done } = await meet(ctx, slot, seen, request, received.digest);
+  if (done !== null) return done;
+  const visible = record.snapshot;
   checkWritable(ctx, slot.partition);
   const now = ctx.now();
   const snapshot: SnapshotRecord = {

@@ -1,8 +1,8 @@
 /**
- * Bodies of large snapshots before they are offloaded: synced files in `staging/`.
+ * Bodies of large snapshots before they are offloaded, and parts of snapshots before they are committed: synced files in `staging/`.
  *
- * Owns: their names, and their clean-up after a crash (R103). A file counts only once a durable stream record names it; one that no record names
- * is a leftover and goes at the next start.
+ * Owns: their names, and what is needed for their clean-up after a crash (R103). A file counts only once a durable stream record, or the row of a part, names it; one that
+ * nothing names is a leftover and goes at the next start.
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -10,7 +10,8 @@ import { mkdir, open, readdir, rm, stat, type FileHandle } from 'node:fs/promise
 import { join } from 'node:path';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 
-const SUFFIX = '.snapshot';
+const BODY_SUFFIX = '.snapshot';
+const PART_SUFFIX = '.part';
 
 export class StagingFile {
   constructor(
@@ -33,8 +34,21 @@ export class StagingFiles {
   }
 
   /** A new file for a body that is being received. */
-  async create(key: StreamKey, incarnation: Incarnation, offset: Offset): Promise<StagingFile> {
-    const name = `${Buffer.from(key).toString('base64url')}.${incarnation}.${offset}.${randomBytes(8).toString('hex')}${SUFFIX}`;
+  create(key: StreamKey, incarnation: Incarnation, offset: Offset): Promise<StagingFile> {
+    return this.#create(`${Buffer.from(key).toString('base64url')}.${incarnation}.${offset}.${randomBytes(8).toString('hex')}${BODY_SUFFIX}`);
+  }
+
+  /** A new file for a part that is being received. */
+  createPart(key: StreamKey, id: string): Promise<StagingFile> {
+    return this.#create(this.partName(key, id));
+  }
+
+  /** `id` ends with `.part`. */
+  partName(key: StreamKey, id: string): string {
+    return `${Buffer.from(key).toString('base64url')}.${id}`;
+  }
+
+  async #create(name: string): Promise<StagingFile> {
     const path = this.path(name);
     return new StagingFile(name, path, await open(path, 'wx'));
   }
@@ -76,15 +90,17 @@ export class StagingFiles {
   }
 
   path(name: string): string {
-    if (name.includes('/') || !name.endsWith(SUFFIX)) throw new Error(`not a staging file: ${name}`);
+    if (name.includes('/') || !(name.endsWith(BODY_SUFFIX) || name.endsWith(PART_SUFFIX))) throw new Error(`not a staging file: ${name}`);
     return join(this.#dir, name);
   }
 
-  /** Files with the key that their name holds, null for a name that is none of ours. */
-  async *list(): AsyncGenerator<{ readonly name: string; readonly key: StreamKey | null }> {
+  /** Files of ours with what their names hold. `part`: id of the part, null for the body of a snapshot. */
+  async *list(): AsyncGenerator<{ readonly name: string; readonly key: StreamKey; readonly part: string | null }> {
     for (const name of await readdir(this.#dir)) {
       const encoded = name.split('.', 1)[0]!;
-      yield { name, key: name.endsWith(SUFFIX) ? (Buffer.from(encoded, 'base64url').toString() as StreamKey) : null };
+      const key = Buffer.from(encoded, 'base64url').toString() as StreamKey;
+      if (name.endsWith(BODY_SUFFIX)) yield { name, key, part: null };
+      else if (name.endsWith(PART_SUFFIX)) yield { name, key, part: name.slice(encoded.length + 1) };
     }
   }
 }

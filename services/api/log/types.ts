@@ -23,6 +23,17 @@ export interface CreateRequest {
   readonly seq: string | null;
   /** Raw request body; empty: none. */
   readonly body: Buffer;
+  /** What it is a fork of; null: of nothing. */
+  readonly fork: ForkRequest | null;
+}
+
+/** A fork as asked for (requirements section 28). Syntax was checked. */
+export interface ForkRequest {
+  readonly key: StreamKey;
+  /** null: the tail of the source. */
+  readonly offset: Offset | null;
+  /** Bytes, or messages of a JSON stream, behind `offset`. */
+  readonly sub: number;
 }
 
 export interface CreateOutcome {
@@ -133,6 +144,30 @@ export interface PublishOutcome {
   readonly digest: string;
 }
 
+/** One part of a snapshot, to be staged (ursula-facts section 7). */
+export interface PartRequest {
+  readonly key: StreamKey;
+  readonly precondition: Precondition;
+  readonly offset: Offset;
+  /** Declared length, null when chunked. */
+  readonly declaredBytes: number | null;
+  readonly body: AsyncIterable<Buffer>;
+}
+
+export interface PartOutcome {
+  readonly record: StreamRecord;
+  /** `….part`: names the part in a commit. */
+  readonly id: string;
+}
+
+/** Staged parts that become a snapshot. */
+export interface PartsCommit extends Pick<PublishRequest, 'key' | 'precondition' | 'offset' | 'contentType'> {
+  /** Of the whole (SNAP-35). */
+  readonly digest: string;
+  /** Reads the list of parts; called only if the answer depends on it. */
+  ids(): Promise<readonly string[]>;
+}
+
 export interface SnapshotRead {
   readonly record: StreamRecord;
   readonly snapshot: SnapshotRecord;
@@ -171,6 +206,15 @@ export interface StreamLog {
   openLive(key: StreamKey, precondition: Precondition, from: Offset | 'start' | 'now', cut: 'bytes' | 'messages'): Promise<{ readonly handle: LiveHandle; readonly start: Offset }>;
   publishSnapshot(request: PublishRequest): Promise<PublishOutcome>;
   readSnapshot(key: StreamKey, precondition: Precondition, offset: Offset): Promise<SnapshotRead>;
+  /** Stages a part of a snapshot. Throws STAGED_PARTS_LIMIT, NO_COLD_STORE, and the refusals of a publish at the offset that need no look at content. */
+  stagePart(request: PartRequest): Promise<PartOutcome>;
+  /**
+   * Publishes staged parts as one snapshot; goes on whatever becomes of the caller. Throws like `publishSnapshot`, then in this order NO_COLD_STORE, UNKNOWN_PART, SNAPSHOT_TOO_LARGE,
+   * SNAPSHOT_COMMITS_BUSY, SNAPSHOT_COMMIT_IN_PROGRESS, SNAPSHOT_DIGEST_MISMATCH.
+   */
+  commitParts(request: PartsCommit): Promise<PublishOutcome>;
+  /** Drops all staged parts of a stream. Throws SNAPSHOT_COMMIT_IN_PROGRESS. */
+  discardParts(key: StreamKey, precondition: Precondition): Promise<StreamRecord>;
   /** Moves the earliest retained offset; returns the record after. */
   retain(key: StreamKey, precondition: Precondition, offset: Offset): Promise<StreamRecord>;
   bootstrap(key: StreamKey, precondition: Precondition): Promise<BootstrapRead>;

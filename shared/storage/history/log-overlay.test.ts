@@ -13,7 +13,7 @@ function refs(from: number, count: number): ColdRef[] {
 function state(tail: number): StreamRecord {
   return {
     incarnation: (2 ** 52 + 1) as Incarnation, contentType: 'text/plain', createdAtMs: 1, tail: tail as Offset, retained: 0 as Offset, sealed: tail as Offset, hotStart: tail as Offset, closed: false, closedBy: null,
-    ttl: null, expiresAtMs: null, touchedAtMs: 1, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0,
+    ttl: null, expiresAtMs: null, touchedAtMs: 1, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, origin: null, forks: 0, softDeleted: false,
   };
 }
 

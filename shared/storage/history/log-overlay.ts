@@ -26,6 +26,10 @@ export interface KeyChange {
   readonly ended: Set<Incarnation>;
   /** The newest life that a seal of this stretch spoke of, ended since or not: any other one from before is over, with or without a delete (a restore renews). */
   begun: Incarnation | null;
+  /** Earlier tokens of the life that is there, which restores have renewed since: forks that a broken-off restore did not reach name it by them. */
+  renewed: readonly Incarnation[];
+  /** That life came before this stretch, so the checkpoint has an earlier token of it too. */
+  renewsBase: boolean;
 }
 
 export class LogOverlay {
@@ -45,7 +49,8 @@ export class LogOverlay {
   #delta(record: LogRecord, delta: LogDelta): void {
     switch (delta.kind) {
       case 'seal':
-        return this.#seal(delta.key, delta.state, delta.producers, delta.refs);
+        // Only a restore writes the state of streams without a plan: the same lives under new tokens.
+        return this.#seal(delta, record.plan === null);
       case 'offload':
         return this.#offload(delta.key, delta.incarnation, delta.snapshot);
       case 'delete':
@@ -64,10 +69,16 @@ export class LogOverlay {
     }
   }
 
-  #seal(key: StreamKey, state: StreamRecord, producers: readonly NamedProducer[], refs: readonly ColdRef[]): void {
+  #seal({ key, state, producers, refs }: Extract<LogDelta, { kind: 'seal' }>, renews: boolean): void {
+    const change = this.#changeOf(key);
+    const before = change.life;
     const life = this.#lifeOf(key, state.incarnation, true);
     if (life === null) return;
-    this.#changeOf(key).begun = state.incarnation;
+    if (life !== before) {
+      change.renewed = !renews || before === null ? [] : [...change.renewed, before.incarnation];
+      change.renewsBase = renews && (before === null || change.renewsBase);
+    }
+    change.begun = state.incarnation;
     life.state = { ...state, snapshot: newerSnapshot(life.state?.snapshot ?? life.snapshot, state.snapshot) };
     for (const producer of producers) life.producers.set(producer.id, producer);
     // One by one: a long stream has more of them than a call takes arguments.
@@ -103,7 +114,7 @@ export class LogOverlay {
   #changeOf(key: StreamKey): KeyChange {
     let change = this.keys.get(key);
     if (change === undefined) {
-      change = { life: null, ended: new Set(), begun: null };
+      change = { life: null, ended: new Set(), begun: null, renewed: [], renewsBase: false };
       this.keys.set(key, change);
     }
     return change;

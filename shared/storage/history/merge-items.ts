@@ -4,6 +4,7 @@
  * Owns: the merge. Promises: as much memory as the log behind the checkpoint and one stream's producers take (I11); streams that the log did not touch pass
  * through unchanged; references below a boundary that the log holds are gone, the others stay without a gap.
  */
+import { heldFrom } from '../records/stream-record.js';
 import type { StreamKey } from '../../protocol/types.js';
 import { compareCheckpointKeys, GROUP_MAX, type CheckpointItem } from '../checkpoint.js';
 import type { ColdRef, NamedProducer, StreamRecord } from '../records/types.js';
@@ -129,6 +130,6 @@ function* producersOf(all: NamedProducer[], state: StreamRecord): Generator<Chec
 }
 
 function* refGroups(refs: readonly ColdRef[], state: StreamRecord): Generator<CheckpointItem> {
-  const kept = refs.filter((ref) => ref.end > state.retained);
+  const kept = refs.filter((ref) => ref.end > heldFrom(state));
   for (let at = 0; at < kept.length; at += GROUP_MAX) yield { kind: 'refs', refs: kept.slice(at, at + GROUP_MAX) };
 }

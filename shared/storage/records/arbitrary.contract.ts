@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check';
 import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
-import type { BlockRef, ColdRef, NamedProducer, ObjectId, ObjectInfo, ProducerRecord, SnapshotRecord, StreamRecord } from './types.js';
+import type { BlockRef, ColdRef, ForkOrigin, NamedProducer, ObjectId, ObjectInfo, ProducerRecord, SnapshotRecord, StreamRecord } from './types.js';
 
 export const anyCount = fc.oneof(fc.nat(300), fc.maxSafeNat(), fc.constant(Number.MAX_SAFE_INTEGER));
 export const anyTimeMs = fc.integer({ min: 0, max: 8_640_000_000_000_000 });
@@ -93,19 +93,25 @@ export const anyStreamRecord: fc.Arbitrary<StreamRecord> = fc
     producerFloor: fc.oneof(fc.constant(-1), anyCount),
     snapshot: fc.option(anySnapshot),
     changes: fc.tuple(anyCount, anyCount),
+    forks: fc.oneof(fc.constant(0), anyCount),
+    softDeleted: fc.boolean(),
+    origin: fc.option(fc.record({ key: anyText, incarnation: anyIncarnation, offset: anyCount, sub: anyCount, share: fc.double({ min: 0, max: 1, noNaN: true }), depth: anyCount })),
   })
-  .map(({ times, tail, below, closing, lifetime, changes, ...rest }) => {
+  .map(({ times, tail, below, closing, lifetime, changes, origin, softDeleted, ...rest }) => {
     const part = (share: number): number => Math.min(tail, Math.floor(tail * share));
     const retained = part(below[0]);
     const sealed = part(below[1]);
+    const hotStart = Math.floor(Math.max(retained, sealed) * below[2]);
     return {
       ...rest,
+      softDeleted: softDeleted && rest.forks > 0,
+      origin: origin === null ? null : forkOf(origin, Math.min(sealed, hotStart)),
       createdAtMs: times[0],
       touchedAtMs: times[1],
       tail: tail as Offset,
       retained: retained as Offset,
       sealed: sealed as Offset,
-      hotStart: Math.floor(Math.max(retained, sealed) * below[2]) as Offset,
+      hotStart: hotStart as Offset,
       closed: closing !== null,
       closedBy: closing === 'unkeyed' ? null : closing,
       ttl: typeof lifetime === 'string' ? lifetime : null,
@@ -114,6 +120,13 @@ export const anyStreamRecord: fc.Arbitrary<StreamRecord> = fc
       loggedChange: changes[1],
     };
   });
+
+function forkOf({ share, ...asked }: { readonly key: string; readonly incarnation: Incarnation; readonly offset: number; readonly sub: number; readonly share: number; readonly depth: number }, below: number): ForkOrigin {
+  return { ...asked, key: asked.key as StreamKey, offset: asked.offset as Offset, at: Math.floor(below * share) as Offset };
+}
+
+/** Where a fork of a sample began. */
+export const sampleOrigin: ForkOrigin = { key: 'demo/source' as StreamKey, incarnation: (2 ** 52 + 78) as Incarnation, offset: 40 as Offset, sub: 2, at: 55 as Offset, depth: 1 };
 
 /** A record with everything in it, for tests that want one sample. */
 export function sampleStreamRecord(changes: Partial<StreamRecord> = {}): StreamRecord {
@@ -145,6 +158,9 @@ export function sampleStreamRecord(changes: Partial<StreamRecord> = {}): StreamR
     },
     change: 900,
     loggedChange: 850,
+    origin: null,
+    forks: 0,
+    softDeleted: false,
     ...changes,
   };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset } from '../../protocol/types.js';
 import { BadBytes, sealed } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
-import { anyStreamRecord, sampleStreamRecord } from './arbitrary.contract.js';
+import { anyStreamRecord, sampleOrigin, sampleStreamRecord } from './arbitrary.contract.js';
 import { copyStreamRecord, decodeStreamRecord, encodeStreamRecord } from './stream-record.js';
 
 describe('stream record', () => {
@@ -13,6 +13,7 @@ describe('stream record', () => {
 
   it('I9 refuses every cut and every flipped bit', () => {
     expectEveryDamageRefused(encodeStreamRecord(sampleStreamRecord()), decodeStreamRecord);
+    expectEveryDamageRefused(encodeStreamRecord(sampleStreamRecord({ origin: sampleOrigin, forks: 2, softDeleted: true })), decodeStreamRecord);
   });
 
   it('TTL-05 keeps an instant before 1970', () => {
@@ -28,6 +29,8 @@ describe('stream record', () => {
       { closed: false },
       { expiresAtMs: 1 },
       { incarnation: 5 as Incarnation },
+      { softDeleted: true },
+      { origin: { ...sampleOrigin, at: 3_001 as Offset } },
     ]) {
       expect(() => encodeStreamRecord(sampleStreamRecord(changes))).toThrow('stream record');
     }
@@ -41,11 +44,12 @@ describe('stream record', () => {
   });
 
   it('refuses fields, flags and bytes it does not know behind a good checksum', () => {
-    const good = encodeStreamRecord(sampleStreamRecord());
+    const good = encodeStreamRecord(sampleStreamRecord({ snapshot: null, forks: 1 }));
     const fields = good.subarray(1, good.length - 4);
     expect(() => decodeStreamRecord(sealed(1, null, (writer) => writer.raw(Buffer.concat([fields, Buffer.from([0])]))))).toThrow('too many');
     const flags = Buffer.from(fields);
-    flags[0] = 0xff;
+    // The last two bytes: flags and count of forks.
+    flags[flags.length - 2] = 0xff;
     expect(() => decodeStreamRecord(sealed(1, null, (writer) => writer.raw(flags)))).toThrow('unknown flags');
     expect(() => decodeStreamRecord(sealed(2, null, (writer) => writer.raw(fields)))).toThrow('format version 2');
     for (let length = 0; length < fields.length; length++) {

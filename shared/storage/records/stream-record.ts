@@ -4,10 +4,10 @@
  * Owns: its bytes, alone (a row of the hot store) and embedded in log records, plans and checkpoints.
  * Promises: what is written and what is read both satisfy the order of the frontiers (I1).
  */
-import type { Incarnation, Offset } from '../../protocol/types.js';
+import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
 import { sealed, unsealed, type ByteReader, type ByteWriter } from '../codec.js';
 import { readSnapshotRecord, writeSnapshotRecord } from './snapshot-record.js';
-import type { ClosedBy, StreamRecord } from './types.js';
+import type { ClosedBy, ForkOrigin, StreamRecord } from './types.js';
 
 const VERSION = 1;
 /** Tokens are 2^52 .. 2^53-1 (INC-24). */
@@ -20,7 +20,8 @@ const EXPIRES = 8;
 const LAST_SEQ = 16;
 const SNAPSHOT = 32;
 const FLOOR = 64;
-const FLAGS_ALL = CLOSED | CLOSED_BY | TTL | EXPIRES | LAST_SEQ | SNAPSHOT | FLOOR;
+const FORKS = 128;
+
 
 export function encodeStreamRecord(record: StreamRecord): Buffer {
   return sealed(VERSION, record, writeStreamRecord);
@@ -52,11 +53,11 @@ export function writeStreamRecord(writer: ByteWriter, record: StreamRecord): voi
   if (record.lastSeq !== null) writer.string(record.lastSeq);
   if (record.producerFloor !== -1) writer.varint(record.producerFloor);
   if (record.snapshot !== null) writeSnapshotRecord(writer, record.snapshot);
+  if (hasForks(record)) writeForks(writer, record);
 }
 
 export function readStreamRecord(reader: ByteReader): StreamRecord {
   const flags = reader.u8();
-  if ((flags & ~FLAGS_ALL) !== 0) throw reader.bad(`unknown flags ${flags}`);
   const incarnation = readIncarnation(reader);
   const contentType = reader.string();
   const createdAtMs = reader.varint();
@@ -68,7 +69,7 @@ export function readStreamRecord(reader: ByteReader): StreamRecord {
   const producers = reader.varint();
   const change = reader.varint();
   const loggedChange = reader.varint();
-  const record: StreamRecord = {
+  const record: Mutable<StreamRecord> = {
     incarnation,
     contentType,
     createdAtMs,
@@ -87,7 +88,11 @@ export function readStreamRecord(reader: ByteReader): StreamRecord {
     snapshot: (flags & SNAPSHOT) !== 0 ? readSnapshotRecord(reader) : null,
     change,
     loggedChange,
+    origin: null,
+    forks: 0,
+    softDeleted: false,
   };
+  if ((flags & FORKS) !== 0) readForks(reader, record);
   const fault = recordFault(record);
   if (fault !== null) throw reader.bad(fault);
   return record;
@@ -117,6 +122,9 @@ export function copyStreamRecord(record: StreamRecord): Mutable<StreamRecord> {
     snapshot: record.snapshot,
     change: record.change,
     loggedChange: record.loggedChange,
+    origin: record.origin,
+    forks: record.forks,
+    softDeleted: record.softDeleted,
   };
 }
 
@@ -137,7 +145,8 @@ function flagsOf(record: StreamRecord): number {
     (record.expiresAtMs !== null ? EXPIRES : 0) |
     (record.lastSeq !== null ? LAST_SEQ : 0) |
     (record.producerFloor !== -1 ? FLOOR : 0) |
-    (record.snapshot !== null ? SNAPSHOT : 0)
+    (record.snapshot !== null ? SNAPSHOT : 0) |
+    (hasForks(record) ? FORKS : 0)
   );
 }
 
@@ -149,6 +158,8 @@ function recordFault(record: StreamRecord): string | null {
   if (record.hotStart > record.sealed && record.hotStart > record.retained) return `nothing holds the bytes below hot start ${record.hotStart}`;
   if (record.closedBy !== null && !record.closed) return 'closed by a producer, but open';
   if (record.ttl !== null && record.expiresAtMs !== null) return 'two lifetimes';
+  if (record.softDeleted && record.forks === 0) return 'kept for forks that are not there';
+  if (record.origin !== null && (record.origin.at > record.sealed || record.origin.at > record.hotStart)) return `a fork from ${record.origin.at} on that holds bytes below`;
   return null;
 }
 
@@ -160,4 +171,49 @@ function writeClosedBy(writer: ByteWriter, closedBy: ClosedBy): void {
 
 function readClosedBy(reader: ByteReader): ClosedBy {
   return { producerId: reader.string(), epoch: reader.varint(), seq: reader.varint() };
+}
+
+/** Lowest offset of the bytes that the stream itself has to hold: a fork has those above its beginning, and a stream with forks keeps what they read. */
+export function heldFrom(record: Pick<StreamRecord, 'retained' | 'origin' | 'forks'>): Offset {
+  const own = record.origin?.at ?? (0 as Offset);
+  return record.forks > 0 || record.retained < own ? own : record.retained;
+}
+
+const SOFT_DELETED = 1;
+const ORIGIN = 2;
+
+function hasForks(record: StreamRecord): boolean {
+  return record.origin !== null || record.forks > 0 || record.softDeleted;
+}
+
+function writeForks(writer: ByteWriter, record: StreamRecord): void {
+  const { origin, forks, softDeleted } = record;
+  writer.u8((softDeleted ? SOFT_DELETED : 0) | (origin !== null ? ORIGIN : 0));
+  writer.varint(forks);
+  if (origin === null) return;
+  writer.string(origin.key);
+  writer.varint(origin.incarnation);
+  writer.varint(origin.offset);
+  writer.varint(origin.sub);
+  writer.varint(origin.at);
+  writer.varint(origin.depth);
+}
+
+function readForks(reader: ByteReader, record: Mutable<StreamRecord>): void {
+  const flags = reader.u8();
+  if ((flags & ~(SOFT_DELETED | ORIGIN)) !== 0) throw reader.bad(`unknown flags ${flags} of forks`);
+  record.softDeleted = (flags & SOFT_DELETED) !== 0;
+  record.forks = reader.varint();
+  if ((flags & ORIGIN) !== 0) record.origin = readOrigin(reader);
+}
+
+function readOrigin(reader: ByteReader): ForkOrigin {
+  return {
+    key: reader.string() as StreamKey,
+    incarnation: readIncarnation(reader),
+    offset: reader.varint() as Offset,
+    sub: reader.varint(),
+    at: reader.varint() as Offset,
+    depth: reader.varint(),
+  };
 }

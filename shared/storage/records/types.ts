@@ -66,9 +66,22 @@ export interface SnapshotRecord {
   readonly cold: { readonly at: 'block'; readonly ref: BlockRef } | { readonly at: 'object'; readonly ref: SnapshotObjectRef } | null;
 }
 
+/** What a fork was made of: everything below `at` is read from the source (requirements section 28). */
+export interface ForkOrigin {
+  readonly key: StreamKey;
+  readonly incarnation: Incarnation;
+  /** Where the fork was asked for: a position in the source, and how many bytes, or messages of a JSON stream, behind it. */
+  readonly offset: Offset;
+  readonly sub: number;
+  /** The same in bytes: the fork's own bytes begin here. */
+  readonly at: Offset;
+  /** Forks between this one and a stream that is none: 1 for a fork of such a stream. */
+  readonly depth: number;
+}
+
 /**
  * State of one stream. Invariants: retained <= tail; hotStart <= sealed unless retained lies above; [hotStart, tail) is hot;
- * [retained, sealed) is cold; so every byte of [retained, tail) has a source (I1).
+ * [heldFrom, sealed) is cold; what lies below a fork's `origin.at` is the source's; so every byte of [retained, tail) has a source (I1).
  */
 export interface StreamRecord {
   readonly incarnation: Incarnation;
@@ -99,6 +112,12 @@ export interface StreamRecord {
   /** Number of the batch that changed the stream last, and of the last change that the log holds; dirty while they differ. */
   readonly change: number;
   readonly loggedChange: number;
+  /** null: not a fork. */
+  readonly origin: ForkOrigin | null;
+  /** Live forks of this stream: while there are any, none of its bytes goes, whatever becomes of the stream itself. */
+  readonly forks: number;
+  /** Deleted or expired, and kept for its forks alone (FORK-24). */
+  readonly softDeleted: boolean;
 }
 
 export interface ProducerRecord {

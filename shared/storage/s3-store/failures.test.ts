@@ -9,7 +9,7 @@ describe('what an error of S3 means', () => {
   it.each<[FailureKind, readonly Error[]]>([
     ['passing', [
       answer(500, 'InternalError'), answer(503, 'SlowDown'), answer(503, 'ServiceUnavailable'), answer(504, 'UnknownError'), answer(429, 'TooManyRequests'), answer(408, 'RequestTimeout'), answer(400, 'RequestTimeout'),
-      answer(400, 'XAmzContentSHA256Mismatch'), answer(400, 'BadDigest'), answer(400, 'ExpiredToken'), answer(403, 'RequestTimeTooSkewed'), answer(404, 'NotFound'), answer(404, 'UnknownError'), answer(200, 'SyntaxError'),
+      answer(400, 'XAmzContentSHA256Mismatch'), answer(400, 'BadDigest'), answer(400, 'ExpiredToken'), answer(403, 'RequestTimeTooSkewed'), answer(404, 'NotFound'), answer(404, 'UnknownError'), answer(200, 'SyntaxError'), answer(416, 'Unknown'),
       Object.assign(new Error('read'), { code: 'ECONNRESET' }), Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }), Object.assign(new Error('lookup'), { code: 'ENOTFOUND' }),
       Object.assign(new Error('late'), { name: 'TimeoutError' }), new TryFailed('no byte moved'), Object.assign(new SyntaxError('cut'), { $response: { statusCode: 200 } }),
     ]],
@@ -33,6 +33,7 @@ describe('what an error of S3 means', () => {
   it('says status, code and sentence', () => {
     expect(judge(answer(403, 'AccessDenied', 'not you'))?.why).toBe('403 AccessDenied: not you');
     expect(judge(answer(404, 'NoSuchBucket', 'UnknownError'))?.why).toBe('404 NoSuchBucket');
+    expect(judge(answer(200, 'Error', 'unexpected content.\n  to see the raw response, inspect the hidden field'))?.why).toBe('200 Error: unexpected content.');
     expect(judge(Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:9'), { code: 'ECONNREFUSED' }))?.why).toContain('ECONNREFUSED');
   });
 });

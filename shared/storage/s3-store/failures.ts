@@ -9,7 +9,9 @@
  * `passing`: try again; `conflict`: a condition could not be decided, try again; `exists`: something lies under the key of a conditional PUT; `missing`: no such
  * object; `beyond`: no such range; `no-upload`: no such multipart upload; `refused`: the server understood and does not want to.
  */
-export type FailureKind = 'passing' | 'conflict' | 'exists' | 'missing' | 'beyond' | 'no-upload' | 'refused';
+export type FailureKind = 'passing' | 'conflict' | 'refused' | AnswerKind;
+/** What only the operation itself can make sense of, or nobody. */
+export type AnswerKind = 'exists' | 'missing' | 'beyond' | 'no-upload';
 
 export interface Failure {
   readonly kind: FailureKind;
@@ -39,7 +41,7 @@ export function judge(error: unknown): Failure | null {
   if (error instanceof TryFailed) return { kind: 'passing', why: error.message };
   if (NO_CREDENTIALS.has(error.name)) return { kind: 'refused', why: `no credentials: ${error.message}` };
   const status = statusOf(error);
-  if (status !== null) return { kind: byStatus(status, error.name), why: `${status} ${error.name}${SAYS_NOTHING.has(error.message) ? '' : `: ${error.message}`}` };
+  if (status !== null) return { kind: byStatus(status, error.name), why: `${status} ${error.name}${sentenceOf(error)}` };
   const code = (error as NodeJS.ErrnoException).code;
   if (error.name === 'TimeoutError' || typeof code === 'string') return { kind: isOfTls(code) ? 'refused' : 'passing', why: `${code ?? error.name}: ${error.message}` };
   return null;
@@ -49,13 +51,20 @@ function byStatus(status: number, code: string): FailureKind {
   if (PASSING_CODES.has(code) || PASSING_STATUS.has(status)) return 'passing';
   if (status === 409) return 'conflict';
   if (status === 412) return 'exists';
-  if (status === 416) return 'beyond';
+  // An object without a first byte is an empty one: nobody but the store may say so.
+  if (status === 416) return code === 'InvalidRange' ? 'beyond' : 'passing';
   if (code === 'NoSuchKey') return 'missing';
   if (code === 'NoSuchUpload') return 'no-upload';
   if (code === 'NoSuchBucket') return 'refused';
   // Whatever stands in between may answer so; only a code of S3 tells about an object.
   if (status === 404 || status === 501) return status === 404 ? 'passing' : 'refused';
   return status >= 300 && status < 500 ? 'refused' : 'passing';
+}
+
+/** Behind its first line the SDK explains itself to programmers. */
+function sentenceOf({ message }: Error): string {
+  const [line = ''] = message.split('\n');
+  return SAYS_NOTHING.has(line) ? '' : `: ${line}`;
 }
 
 /** A good status with a body that cannot be read counts as a failed try too: the SDK leaves the status on the error. */

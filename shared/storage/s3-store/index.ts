@@ -8,9 +8,10 @@ import { DeleteObjectCommand, ListObjectsV2Command, type ListObjectsV2CommandOut
 import { randomInt } from 'node:crypto';
 import { checkRange, exactLength, putOnceBytes } from '../object-body.js';
 import { checkKey, checkPrefix } from '../object-key.js';
-import { ObjectDamaged, ObjectMissing, StoreRefused, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome } from '../object-store.js';
+import { ObjectDamaged, ObjectMissing, StoreRefused, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome, type UploadSweep } from '../object-store.js';
 import { describePlace, s3Client, type S3Place } from './client.js';
 import { TryFailed } from './failures.js';
+import { abortLeftovers } from './leftovers.js';
 import { LIST_PAGE, PART_BYTES } from './limits.js';
 import { MultipartUpload, partsOf } from './multipart.js';
 import { readObject, sizeOf } from './reads.js';
@@ -125,13 +126,14 @@ export class S3ObjectStore implements ObjectStore {
   async *list(prefix: string, after = ''): AsyncGenerator<ObjectInfoListed> {
     this.#requests.alive();
     checkPrefix(prefix);
+    const asked = this.#requests.nameOf(prefix);
     const inBucket = this.#requests.nameOf('');
     // Each page starts after the last key of the one before: nothing is lost when a page has to be asked for again.
     let last = after;
     for (let from = after === '' ? undefined : this.#requests.nameOf(after); ; from = this.#requests.nameOf(last)) {
       const page = await this.#page(prefix, from);
       for (const { Key: name, Size: bytes } of page.Contents ?? []) {
-        if (name === undefined || bytes === undefined || !name.startsWith(inBucket)) throw new StoreRefused(`list of ${this.describe}: the server lists ${name ?? 'an object without a name'}`);
+        if (name === undefined || bytes === undefined || !name.startsWith(asked)) throw new StoreRefused(`list of ${this.describe}: the server lists ${name ?? 'an object without a name'}`);
         const key = name.slice(inBucket.length);
         // The empty object by which consoles make a folder: none of ours.
         if (key === '') continue;
@@ -159,11 +161,20 @@ export class S3ObjectStore implements ObjectStore {
 
   async delete(key: string): Promise<void> {
     this.#check(key, undefined);
+    const requests = this.#requests;
     try {
-      await this.#requests.run(`delete ${key}`, undefined, ({ watch }) => this.#requests.client.send(new DeleteObjectCommand(this.#requests.at(key)), { abortSignal: watch.signal }));
+      await requests.run(`delete ${key}`, undefined, async ({ watch }) => {
+        const { $metadata: { httpStatusCode: status } } = await requests.client.send(new DeleteObjectCommand(requests.at(key)), { abortSignal: watch.signal });
+        if (status !== 204) throw new TryFailed(`${status} to a DELETE`);
+      }, ['missing']);
     } catch (error) {
-      if (!(error instanceof Answered) || error.kind !== 'missing') throw error;
+      if (!(error instanceof Answered)) throw error;
     }
+  }
+
+  async sweepUploads(sweep: UploadSweep): Promise<number> {
+    this.#requests.alive();
+    return abortLeftovers(this.#requests, sweep);
   }
 
   async close(): Promise<void> {

@@ -7,10 +7,13 @@
 import type { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { ObjectDamaged, ObjectMissing, type ByteRange } from '../object-store.js';
-import { judge, TryFailed } from './failures.js';
+import { TryFailed, type AnswerKind } from './failures.js';
 import { READER_IDLE_MS } from './limits.js';
 import type { Kind, Requests, Try } from './requests.js';
 import { Answered, type Retries } from './retries.js';
+
+/** A GET has no condition and no upload: an answer about one is not the store's word on the object, which is not called missing for it (I9). */
+const ANSWERS: readonly AnswerKind[] = ['missing', 'beyond'];
 
 interface Wanted {
   readonly kind: Kind;
@@ -31,7 +34,7 @@ interface OpenBody {
 
 /** Bytes of a range, or of the whole object. Throws `ObjectMissing`, `ObjectDamaged`, `StoreUnavailable`, the signal's reason. */
 export async function* readObject(requests: Requests, kind: 'stream' | 'read', key: string, range: ByteRange | undefined, signal: AbortSignal | undefined): AsyncGenerator<Buffer> {
-  const retries = requests.retries(`get ${key}`, signal);
+  const retries = requests.retries(`get ${key}`, signal, { answers: ANSWERS });
   let from = range?.from ?? 0;
   let end = range === undefined ? null : range.from + range.length;
   let total: number | null = null;
@@ -55,7 +58,7 @@ export async function* readObject(requests: Requests, kind: 'stream' | 'read', k
 
 /** Size in bytes, null when missing. A GET and not a HEAD, whose answer cannot tell an object that is missing from a bucket that is. */
 export async function sizeOf(requests: Requests, key: string, signal: AbortSignal | undefined): Promise<number | null> {
-  const retries = requests.retries(`size of ${key}`, signal);
+  const retries = requests.retries(`size of ${key}`, signal, { answers: ANSWERS });
   try {
     return await retries.run(async () => {
       const body = await openBody(requests, retries, { kind: 'other', key, from: 0, end: 1, total: null }, signal);
@@ -86,7 +89,7 @@ function openBody(requests: Requests, retries: Retries, wanted: Wanted, signal: 
   const { kind, key, from, end } = wanted;
   return requests.once(kind, retries, signal, async (own) => {
     const range = `bytes=${from}-${end === null ? '' : end - 1}`;
-    const out = await requests.client.send(new GetObjectCommand({ ...requests.at(key), Range: range }), { abortSignal: own.watch.signal }).catch(throwOfRead);
+    const out = await requests.client.send(new GetObjectCommand({ ...requests.at(key), Range: range }), { abortSignal: own.watch.signal });
     const body = out.Body as Readable;
     try {
       const { last, total } = placeOf(wanted, out.ContentRange);
@@ -97,12 +100,6 @@ function openBody(requests: Requests, retries: Retries, wanted: Wanted, signal: 
       throw error;
     }
   });
-}
-
-/** A GET has no condition and no upload: an answer about one is not the store's word on the object, which is not called missing for it (I9). */
-function throwOfRead(error: unknown): never {
-  const failure = judge(error);
-  throw failure?.kind === 'exists' || failure?.kind === 'no-upload' ? new TryFailed(`${failure.why} to a plain GET`) : error;
 }
 
 /** Last byte of an answer and bytes of the whole object, checked against what was asked for. */

@@ -8,10 +8,10 @@ import { setMaxListeners } from 'node:events';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { withSignal } from '../../time/joined-signal.js';
 import { StoreUnavailable } from '../object-store.js';
-import { TryFailed } from './failures.js';
+import { TryFailed, type AnswerKind } from './failures.js';
 import { Gate } from './gate.js';
 import { OTHERS_MAX, READS_MAX, STREAMS_MAX } from './limits.js';
-import { Retries } from './retries.js';
+import { Retries, type RetryRules } from './retries.js';
 import { Watch } from './watch.js';
 
 /** One try: what it runs under, and what has to be told of its end. */
@@ -65,9 +65,9 @@ export class Requests {
     this.#closing.signal.throwIfAborted();
   }
 
-  retries(what: string, signal: AbortSignal | undefined, extraMs = 0): Retries {
+  retries(what: string, signal: AbortSignal | undefined, rules: Pick<RetryRules, 'answers' | 'extraMs'> = {}): Retries {
     const { where, random, onRetry } = this.#options;
-    return new Retries({ what: `${what} in ${where}`, signal, extraMs, random, onRetry });
+    return new Retries({ ...rules, what: `${what} in ${where}`, signal, random, onRetry });
   }
 
   /** One try. Throws what failed, as the SDK says it; the reason of a signal; `TryFailed` for one that did not move. */
@@ -91,9 +91,9 @@ export class Requests {
     }
   }
 
-  /** Retried until it succeeds or nothing more can be hoped for. */
-  run<T>(what: string, signal: AbortSignal | undefined, work: (own: Try) => Promise<T>): Promise<T> {
-    const retries = this.retries(what, signal);
+  /** Retried until it succeeds or nothing more can be hoped for. Throws `Answered` for the answers that are named. */
+  run<T>(what: string, signal: AbortSignal | undefined, work: (own: Try) => Promise<T>, answers?: readonly AnswerKind[]): Promise<T> {
+    const retries = this.retries(what, signal, { answers });
     return retries.run(() => this.once('other', retries, signal, work));
   }
 

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { StoreRefused, StoreUnavailable } from '../object-store.js';
 import { TryFailed } from './failures.js';
 import { OPERATION_MS } from './limits.js';
-import { Answered, Retries } from './retries.js';
+import { Answered, Retries, type RetryRules } from './retries.js';
 
-function retriesOf(options: { readonly signal?: AbortSignal; readonly random?: () => number; readonly extraMs?: number } = {}): { readonly retries: Retries; readonly whys: string[] } {
+function retriesOf(options: Partial<Pick<RetryRules, 'signal' | 'random' | 'extraMs' | 'answers'>> = {}): { readonly retries: Retries; readonly whys: string[] } {
   const whys: string[] = [];
-  return { whys, retries: new Retries({ what: 'get k in s3://b', signal: options.signal, extraMs: options.extraMs, random: options.random ?? ((): number => 0), onRetry: (why) => whys.push(why) }) };
+  return { whys, retries: new Retries({ signal: undefined, random: (): number => 0, ...options, what: 'get k in s3://b', onRetry: (why) => whys.push(why) }) };
 }
 
 /** Fails so often, then succeeds. */
@@ -29,9 +29,17 @@ describe('retries', () => {
     const { retries, whys } = retriesOf();
     const answer = (status: number, name: string) => (): Error => Object.assign(new Error('no'), { name, $metadata: { httpStatusCode: status } });
     await expect(retries.run(failing(1, answer(403, 'AccessDenied')))).rejects.toThrow(new StoreRefused('get k in s3://b: 403 AccessDenied: no'));
-    await expect(retries.run(failing(1, answer(404, 'NoSuchKey')))).rejects.toBeInstanceOf(Answered);
     await expect(retries.run(failing(1, () => new RangeError('bug')))).rejects.toThrow(RangeError);
     expect(whys).toEqual([]);
+  });
+
+  it('give an operation the answers that it asked for, and take every other one for a try that failed', async () => {
+    const { retries, whys } = retriesOf({ answers: ['missing'] });
+    const answer = (status: number, name: string) => (): Error => Object.assign(new Error(''), { name, $metadata: { httpStatusCode: status } });
+    await expect(retries.run(failing(1, answer(404, 'NoSuchKey')))).rejects.toBeInstanceOf(Answered);
+    for (const [status, name] of [[412, 'PreconditionFailed'], [416, 'InvalidRange'], [404, 'NoSuchUpload']] as const) expect(await retries.run(failing(2, answer(status, name)))).toBe('done');
+    expect(whys).toHaveLength(6);
+    expect(await retriesOf().retries.run(failing(1, answer(404, 'NoSuchKey')))).toBe('done');
   });
 
   it('wait longer and longer, up to a limit, spread over the whole wait', async () => {

@@ -5,15 +5,15 @@
  * with the bytes that arrive; what is given up is a `StoreUnavailable` that names the store and the last failure, and never carries the SDK's error, in which
  * headers and keys of the request lie.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../../time/pause.js';
 import { StoreRefused, StoreUnavailable } from '../object-store.js';
-import { judge, type Failure, type FailureKind } from './failures.js';
+import { judge, type AnswerKind, type Failure } from './failures.js';
 import { OPERATION_MS, RETRY_MAX_MS, RETRY_MS } from './limits.js';
 import { answerMs } from './watch.js';
 
-/** An answer that only the operation itself can make sense of. */
+/** An answer that the operation asked for by its rules, for itself to make sense of: no caller of the store ever sees it. */
 export class Answered extends Error {
-  constructor(readonly kind: Exclude<FailureKind, 'passing' | 'conflict' | 'refused'>, why: string) {
+  constructor(readonly kind: AnswerKind, why: string) {
     super(why);
     this.name = 'Answered';
   }
@@ -23,6 +23,8 @@ export interface RetryRules {
   /** What was tried and where, for messages. */
   readonly what: string;
   readonly signal: AbortSignal | undefined;
+  /** What the operation can make sense of, none by default. Any other such answer (412 to a listing) does not come from a store that understood what it was asked, and is a try that failed. */
+  readonly answers?: readonly AnswerKind[];
   /** Added to the time for further tries, ms. */
   readonly extraMs?: number;
   /** In [0, 1). */
@@ -56,7 +58,7 @@ export class Retries {
     return Math.max(1, this.#endMs - performance.now());
   }
 
-  /** Runs tries until one succeeds. Throws `Answered`, `StoreRefused`, `StoreUnavailable`, the signal's reason. */
+  /** Runs tries until one succeeds. Throws `StoreRefused`, `StoreUnavailable`, the signal's reason; `Answered` where the rules name answers. */
   async run<T>(one: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -77,12 +79,12 @@ export class Retries {
     const waitMs = this.#rules.random() * Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** this.#tries++);
     if (performance.now() + waitMs >= this.#endMs) throw this.#gaveUp(failure);
     this.#rules.onRetry(failure.why);
-    await sleep(waitMs, undefined, { signal }).catch(() => signal?.throwIfAborted());
+    await pause(waitMs, signal);
   }
 
   #decide({ kind, why }: Failure): void {
     if (kind === 'refused') throw new StoreRefused(`${this.#rules.what}: ${why}`);
-    if (kind !== 'passing' && kind !== 'conflict') throw new Answered(kind, why);
+    if (kind !== 'passing' && kind !== 'conflict' && this.#rules.answers?.includes(kind) === true) throw new Answered(kind, why);
   }
 
   #gaveUp({ why }: Failure): StoreUnavailable {

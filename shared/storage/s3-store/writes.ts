@@ -3,7 +3,7 @@
  *
  * Owns: what each answer to a conditional PUT means.
  *
- *   200                      created
+ *   200 that names an ETag   created; without one the answer is not the store's
  *   412                      something is there: its bytes tell ours (an earlier try that landed, its answer lost) from theirs
  *   409, or gone meanwhile   nobody knows yet: again, until the deadline
  *   anything that passes     may have landed or not: again, with the very same bytes and the same condition
@@ -19,7 +19,7 @@ import { TryFailed } from './failures.js';
 import { SEND_BUFFER_BYTES_MAX, STALL_MS, UPLOAD_BYTES_PER_SECOND_MIN } from './limits.js';
 import { readObject, sizeOf } from './reads.js';
 import type { Requests, Try } from './requests.js';
-import { Answered } from './retries.js';
+import { Answered, type Retries } from './retries.js';
 
 /** Encryption that the server is asked for. */
 export interface Encryption {
@@ -63,45 +63,44 @@ export class Creator {
 
   async create(upload: Upload, signal: AbortSignal | undefined): Promise<PutOutcome> {
     const hash = await bodyHash(upload.parts);
-    const retries = this.requests.retries(`put ${upload.key}`, signal, uploadMs(upload.bytes));
+    const retries = this.#retries(`put ${upload.key}`, upload, signal);
     for (;;) {
       try {
         await retries.run(() => this.requests.once('other', retries, signal, (own) => this.#put(upload, hash, own)));
-        if (this.#proven) return 'created';
-        await this.#prove(upload, hash, signal);
+        if (!this.#proven) await this.#prove(upload, hash, signal);
         return 'created';
       } catch (error) {
         if (!(error instanceof Answered)) throw error;
-        if (error.kind === 'exists') {
-          this.#proven = true;
-          const there = await this.#compare(upload, signal);
-          if (there !== null) return there;
-        }
-        // Gone again, or a condition that named an object which is not there: nothing is settled.
+        this.#proven = true;
+        const there = await this.#compare(upload, signal);
+        if (there !== null) return there;
+        // Nothing is there, or no more: nothing is settled.
         await retries.after(new TryFailed(`the condition could not be decided: ${error.message}`));
       }
     }
   }
 
+  #retries(what: string, { bytes }: Upload, signal: AbortSignal | undefined): Retries {
+    return this.requests.retries(what, signal, { extraMs: uploadMs(bytes), answers: ['exists'] });
+  }
+
   async #put({ key, parts, bytes }: Upload, hash: string, own: Try): Promise<void> {
     const command = new PutObjectCommand({ ...this.requests.at(key), ...this.encryption, IfNoneMatch: '*', ContentLength: bytes, Body: bodyOf({ parts, bytes }, own) });
     command.middlewareStack.add(signedHash(hash), { step: 'build', name: 'signedHash' });
-    await this.requests.client.send(command, { abortSignal: own.watch.signal });
+    const { ETag: told } = await this.requests.client.send(command, { abortSignal: own.watch.signal });
+    if (told === undefined) throw new TryFailed('the answer names no object');
   }
 
   async #prove(upload: Upload, hash: string, signal: AbortSignal | undefined): Promise<void> {
-    const retries = this.requests.retries(`second put of ${upload.key}`, signal, uploadMs(upload.bytes));
-    while (!this.#proven) {
-      try {
-        await retries.run(() => this.requests.once('other', retries, signal, (own) => this.#put(upload, hash, own)));
-        break;
-      } catch (error) {
-        if (!(error instanceof Answered)) throw error;
-        this.#proven = error.kind === 'exists';
-        if (!this.#proven) await retries.after(new TryFailed(`the second PUT was not decided: ${error.message}`));
-      }
+    const retries = this.#retries(`second put of ${upload.key}`, upload, signal);
+    try {
+      await retries.run(() => this.requests.once('other', retries, signal, (own) => this.#put(upload, hash, own)));
+    } catch (error) {
+      if (!(error instanceof Answered)) throw error;
+      this.#proven = true;
+      return;
     }
-    if (!this.#proven) throw new StoreRefused(`put ${upload.key}: the server took a second PUT with If-None-Match: *, so it does not know create-if-absent, which Firn needs`);
+    throw new StoreRefused(`put ${upload.key}: the server took a second PUT with If-None-Match: *, so it does not know create-if-absent, which Firn needs`);
   }
 
   /** What lies under a taken key against what was to be put there; null: nothing any more. */

@@ -2,6 +2,7 @@
  * Checks of the log and the newest checkpoint of every partition: what a restore would read (`firn verify`; I9, I10).
  */
 import type { ObjectStore } from '../../../../shared/storage/object-store.js';
+import { heldFrom } from '../../../../shared/storage/records/stream-record.js';
 import { entriesOfItems } from '../../../../shared/storage/checkpoint.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import { checkpointItems, newestCheckpoint, readManifest } from '../../../../shared/storage/history/checkpoints.js';
@@ -36,8 +37,8 @@ export async function checkHistory(objects: ObjectStore, partition: number, find
     const known = new Set([...(manifest?.objects ?? []).map(({ id }) => objectKey(id)), ...overlay.objects.keys()]);
     for await (const { key, state, refs } of entriesOfItems(mergeItems(checkpointItems(objects, manifest), overlay))) {
       streams++;
-      const end = refs.at(-1)?.end ?? state.retained;
-      if (end !== state.tail && state.retained !== state.tail) findings.add(where, `says that ${key} ends at ${state.tail}, its references end at ${end}`);
+      const end = refs.at(-1)?.end ?? heldFrom(state);
+      if (end !== state.tail && heldFrom(state) !== state.tail) findings.add(where, `says that ${key} ends at ${state.tail}, its references end at ${end}`);
       for (const ref of refs) if (!known.has(objectKey(ref.object))) findings.add(where, `names ${objectKey(ref.object)} for ${key}, which no record brought in`);
     }
   });

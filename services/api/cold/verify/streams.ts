@@ -5,6 +5,7 @@
  * looked at again; only what is wrong about a state that stayed is a finding.
  */
 import type { Incarnation, Offset, StreamKey } from '../../../../shared/protocol/types.js';
+import { heldFrom } from '../../../../shared/storage/records/stream-record.js';
 import { decodeBlock, decodeBlockHead } from '../../../../shared/storage/block.js';
 import { crc32c } from '../../../../shared/storage/crc.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
@@ -98,7 +99,7 @@ class OneStream {
   async check(record: StreamRecord): Promise<void> {
     const { store } = this.options;
     if ((await store.get(nameRow.key(this.key))) === undefined) this.faults.add(this.key, 'is missing from the index of names');
-    if (!this.options.cold && (record.sealed > 0 || record.hotStart > record.retained)) this.faults.add(this.key, 'has bytes in a cold tier that is not there');
+    if (!this.options.cold && (record.sealed > (record.origin?.at ?? 0) || record.hotStart > heldFrom(record))) this.faults.add(this.key, 'has bytes in a cold tier that is not there');
     this.bytes = record.tail - record.retained;
     await this.#hot(record);
     await this.#refs(record);
@@ -109,7 +110,7 @@ class OneStream {
   /** [hotStart, tail) is hot, without a gap. */
   async #hot(record: StreamRecord): Promise<void> {
     const { store, deep } = this.options;
-    let at = Math.max(record.hotStart, record.retained) as Offset;
+    let at = Math.max(record.hotStart, heldFrom(record)) as Offset;
     if (at < record.tail) {
       for await (const page of store.scan(dataRow.range(this.slot, record.incarnation, at + 1))) {
         for (const { value } of page) {
@@ -122,10 +123,11 @@ class OneStream {
     if (at !== record.tail) this.faults.add(this.key, `hot copies end at ${at}, the tail is ${record.tail}`);
   }
 
-  /** [retained, sealed) has references, without a gap. */
+  /** [held from, sealed) has references, without a gap. */
   async #refs(record: StreamRecord): Promise<void> {
     const { store } = this.options;
-    let at = record.retained;
+    const from = heldFrom(record);
+    let at = from;
     for await (const page of store.scan(refRow.range(this.slot, record.incarnation))) {
       for (const { key, value } of page) {
         const ref = refRow.decode(value);
@@ -133,13 +135,13 @@ class OneStream {
         const name = objectKey(ref.object);
         this.refs.set(name, (this.refs.get(name) ?? 0) + 1);
         // Below the boundary the log may not hold it yet: references there are not needed, and may end in a gap.
-        if (ref.end <= record.retained) continue;
+        if (ref.end <= from) continue;
         if (ref.start > at) this.faults.add(this.key, `no reference to [${at}, ${ref.start})`);
         at = ref.end;
       }
     }
-    if (at < record.sealed && record.sealed > record.retained) this.faults.add(this.key, `references end at ${at}, the frontier is ${record.sealed}`);
-    if (at > Math.max(record.sealed, record.retained)) this.faults.add(this.key, `references reach ${at}, beyond the frontier ${record.sealed}`);
+    if (at < record.sealed && record.sealed > from) this.faults.add(this.key, `references end at ${at}, the frontier is ${record.sealed}`);
+    if (at > Math.max(record.sealed, from)) this.faults.add(this.key, `references reach ${at}, beyond the frontier ${record.sealed}`);
   }
 
   async #producers(record: StreamRecord): Promise<void> {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../../../shared/protocol/types.js';
 import { anyColdRef, anyCount, anyCrc, anyIncarnation, anyKey, anyObjectId, anyProducer, anySnapshot, anyStreamRecord, anyTimeMs } from '../../../../shared/storage/records/arbitrary.contract.js';
-import { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, journalRow, markerRow, metaRow, nameRow, objectRow, producerRow, refRow, ROWS, snapshotRow, streamRow } from './index.js';
+import { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, journalRow, markerRow, metaRow, nameRow, objectRow, partRow, producerRow, refRow, ROWS, snapshotRow, streamRow, unpinRow } from './index.js';
 import { successor, within } from './layout.js';
 import { rowContract, valueContract } from './row.contract.js';
 
@@ -188,6 +188,37 @@ rowContract('doomed', {
   decode: doomedRow.decode,
 });
 valueContract('doomed', { values: fc.record({ key: anyKey }), encode: doomedRow.encode, decode: doomedRow.decode });
+
+rowContract('unpin', {
+  kind: unpinRow.kind,
+  parts: fc.tuple(anySlot, anyInc, anyInc),
+  key: ([slot, source, fork]) => unpinRow.key(slot, source, fork),
+  decodeKey: (key) => {
+    const { slot, source, fork } = unpinRow.decodeKey(key);
+    return [slot, source, fork] as [number, Incarnation, Incarnation];
+  },
+  ranges: [{ fixed: 0, range: () => unpinRow.range() }],
+  values: fc.record({ key: anyKey }),
+  encode: unpinRow.encode,
+  decode: unpinRow.decode,
+});
+valueContract('unpin', { values: fc.record({ key: anyKey }), encode: unpinRow.encode, decode: unpinRow.decode });
+
+const anyPart = fc.record({ key: anyKey, bytes: anyCount, crc: anyCrc, stagedAtMs: anyTimeMs });
+rowContract('part', {
+  kind: partRow.kind,
+  parts: fc.tuple(anySlot, anyInc, anyId),
+  key: ([slot, incarnation, id]) => partRow.key(slot, incarnation, id),
+  decodeKey: (key) => {
+    const { slot, incarnation, id } = partRow.decodeKey(key);
+    return [slot, incarnation, id] as [number, Incarnation, string];
+  },
+  ranges: [{ fixed: 0, range: () => partRow.range() }],
+  values: anyPart,
+  encode: partRow.encode,
+  decode: partRow.decode,
+});
+valueContract('part', { values: anyPart, encode: partRow.encode, decode: partRow.decode });
 
 rowContract('expiry', {
   kind: expiryRow.kind,

@@ -22,12 +22,20 @@ export const KIND = {
   snapshot: 0x15,
   body: 0x16,
   doomed: 0x17,
+  unpin: 0x18,
+  part: 0x19,
   expiry: 0x20,
   dirty: 0x21,
   evict: 0x22,
   object: 0x24,
   applied: 0x25,
   bucketFence: 0x26,
+  subscription: 0x30,
+  subscriptionEnd: 0x31,
+  subscriptionBase: 0x32,
+  subscriptionCursor: 0x33,
+  subscriptionLink: 0x34,
+  subscriptionKeys: 0x35,
 } as const;
 
 if (new Set<number>(Object.values(KIND)).size !== Object.keys(KIND).length) throw new Error('two kinds of rows share a kind byte');

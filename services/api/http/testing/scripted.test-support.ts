@@ -9,6 +9,7 @@ import { createMetrics, type Metrics } from '../../../../shared/observability/in
 import { ZERO, type Incarnation, type Offset } from '../../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../../shared/storage/records/types.js';
 import type { ReadWindow, StreamLog } from '../../log/types.js';
+import type { SubscriptionsApi } from '../../subscriptions/types.js';
 import { createClientApp, type ClientApp, type ClientAppOptions } from '../app.js';
 import type { HttpConfig } from '../deps.js';
 import { listen, type Listener } from '../server.js';
@@ -19,7 +20,7 @@ export const NOW_MS = 1_800_000_000_000;
 export function record(over: Partial<StreamRecord> = {}): StreamRecord {
   return {
     incarnation: INCARNATION, contentType: 'application/octet-stream', createdAtMs: 0, tail: ZERO, retained: ZERO, sealed: ZERO, hotStart: ZERO, closed: false, closedBy: null,
-    ttl: null, expiresAtMs: null, touchedAtMs: 0, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, ...over,
+    ttl: null, expiresAtMs: null, touchedAtMs: 0, lastSeq: null, producers: 0, producerFloor: -1, snapshot: null, change: 0, loggedChange: 0, origin: null, forks: 0, softDeleted: false, ...over,
   };
 }
 
@@ -57,7 +58,7 @@ export class ScriptedServer {
     const metrics = createMetrics();
     const scripted = { refusingWrites: () => null, ...log } as StreamLog;
     const app = createClientApp({
-      log: scripted, config: { publicUrl: null, cold: 'fs', requestBytesMax: 1_000_000, snapshotBytesMax: 2_000_000, corsOrigins: [], ...config }, logger, metrics, now: () => NOW_MS, random: () => 0.5,
+      log: scripted, subscriptions: {} as SubscriptionsApi, config: { publicUrl: null, cold: 'fs', requestBytesMax: 1_000_000, snapshotBytesMax: 2_000_000, corsOrigins: [], ...config }, logger, metrics, now: () => NOW_MS, random: () => 0.5,
     }, options);
     const listener = await listen({
       host: '127.0.0.1', port: 0, handler: app.handler, logger, endLongAnswers: () => app.endLongAnswers(), close: () => app.close(), connectionsMax: options.connectionsMax, answerStallMs: options.answerStallMs, keepAliveMs: options.keepAliveMs,

@@ -1,0 +1,48 @@
+/**
+ * Cursors of many streams that a pattern matched, as they were when the row was written: `kind | number of the subscription (4) | page (4)` -> pairs of incarnation and cursor. The page of a stream
+ * follows from its incarnation. A stream may have a row of its own too (`subscriptionCursorRow`): cursors only grow, so the larger one counts.
+ */
+import type { Incarnation } from '../../../../shared/protocol/types.js';
+import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { KIND, KeyReader, newKey, putU32, within, type KeyRange } from './layout.js';
+
+const VERSION = 1;
+
+/** A stream and how far it was acknowledged; -1: not at all, which is before an empty stream's tail of 0. */
+export interface LinkCursor {
+  readonly incarnation: Incarnation;
+  readonly acked: number;
+}
+
+export const subscriptionBaseRow = {
+  kind: KIND.subscriptionBase,
+  key(number: number, page: number): Buffer {
+    const key = newKey(KIND.subscriptionBase, 8);
+    putU32(key, number, 1);
+    putU32(key, page, 5);
+    return key;
+  },
+  range(number: number): KeyRange {
+    const prefix = newKey(KIND.subscriptionBase, 4);
+    putU32(prefix, number, 1);
+    return within(prefix);
+  },
+  decodeKey(key: Buffer): { readonly number: number; readonly page: number } {
+    const reader = new KeyReader(key, 'subscription base', KIND.subscriptionBase, 8);
+    const decoded = { number: reader.u32(), page: reader.u32() };
+    reader.end();
+    return decoded;
+  },
+  encode(links: readonly LinkCursor[]): Buffer {
+    return sealed(VERSION, links, (writer) => {
+      writer.varint(links.length);
+      for (const { incarnation, acked } of links) {
+        writer.varint(incarnation);
+        writer.varint(acked + 1);
+      }
+    });
+  },
+  decode(value: Buffer): LinkCursor[] {
+    return unsealed(value, 'subscription base row', VERSION, (reader) => reader.many(2, (each) => ({ incarnation: each.varint() as Incarnation, acked: each.varint() - 1 })));
+  },
+};

@@ -1,0 +1,28 @@
+/** What the parts of this folder share: the subscriptions in memory and what they are linked to. */
+import type { Logger, Metrics } from '../../../shared/observability/index.js';
+import type { Core } from '../log/log-core.js';
+import type { StreamLog } from '../log/types.js';
+import type { Keyring } from './keyring.js';
+import type { LinkedStreams } from './linked-streams.js';
+import type { StreamScan } from './stream-scan.js';
+import type { Subscription } from './subscription.js';
+import type { Wakes } from './wakes.js';
+
+export interface SubscriptionsOptions {
+  readonly core: Core;
+  readonly log: Pick<StreamLog, 'append' | 'head'>;
+  /** Private addresses that webhooks may reach. */
+  readonly webhookAllow: readonly string[];
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, 'wakes' | 'webhookDeliveries' | 'subscriptionLinksRefused'>;
+  readonly now: () => number;
+  readonly random: () => number;
+}
+
+export interface Parts extends SubscriptionsOptions {
+  readonly byId: Map<string, Subscription>;
+  readonly streams: LinkedStreams<Subscription>;
+  readonly scan: StreamScan;
+  readonly wakes: Wakes;
+  readonly keyring: () => Promise<Keyring>;
+}
