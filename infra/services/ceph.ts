@@ -114,7 +114,8 @@ async function bringUp(dir: string, ports: Ports, processes: ServerProcess[]): P
   await monitor.until('the monitor has no quorum', READY_MS_MAX, async () => (await run('ceph', ['mon', 'stat'], env, 5_000)).includes('quorum'));
   await tool('ceph', 'osd', 'create');
   await tool('ceph-osd', '-i', '0', '--mkfs');
-  await tool('ceph', 'osd', 'crush', 'add', 'osd.0', '1.0', 'root=default', 'host=localhost');
+  // A monitor that has just found its quorum may still refuse everybody, on a busy machine for seconds.
+  await monitor.until('the store gets no place', READY_MS_MAX, async () => (await tool('ceph', 'osd', 'crush', 'add', 'osd.0', '1.0', 'root=default', 'host=localhost')) !== null);
   for (let tries = 1; ; tries += 1) {
     const store = begin('ceph-osd', '-i', '0');
     try {

@@ -30,7 +30,7 @@ export function checkDirectory(identity: Identity | null, cold: ColdKind, dir: s
     throw new StartRefused(`a restore into ${dir} was interrupted: remove its hot/ and run "firn restore" again`);
   }
   if (identity.cold !== cold) {
-    throw new StartRefused(`${dir} was created with FIRN_COLD=${identity.cold}, now it is ${cold}: a store keeps the cold tier that it was created with`);
+    throw new StartRefused(`${dir} was created with FIRN_COLD=${identity.cold}, now it is ${cold}: a store keeps the cold tier that it was created with (another FIRN_DATA_DIR begins a new one)`);
   }
 }
 

@@ -111,7 +111,7 @@ describe('planFold', () => {
       for (const op of ops) if (op.type === 'put') written += op.value.length;
       rows = apply(rows, ops);
     }
-    expect(rows.length).toBeLessThan(40);
+    expect(rows.length).toBeLessThan(600_000 / FOLD_SMALL_BYTES + FOLD_ROWS_MIN);
     expect(written).toBeLessThan(12 * 600_000);
     expectSameContent(rows, all);
   });

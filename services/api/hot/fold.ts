@@ -13,8 +13,8 @@ import type { HotEntry, HotOp, HotStore } from './store.js';
 
 /** Most payload of a folded value: reading values of this size is limited by memory bandwidth, not by their number. */
 export const FOLD_TARGET_BYTES = 65_536;
-/** A value with this much payload is left alone: each byte is written again only a few times. */
-export const FOLD_SMALL_BYTES = FOLD_TARGET_BYTES / 2;
+/** A value with this much payload is left alone: reading values of this size is fast enough, and under load writing each byte once more costs more than it gains. */
+export const FOLD_SMALL_BYTES = FOLD_TARGET_BYTES / 8;
 /** Fewer values are joined only when the result is no longer small. */
 export const FOLD_ROWS_MIN = 4;
 /** Stored bytes looked at in one step: bounds the batch that comes of it. */

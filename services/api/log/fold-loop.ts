@@ -8,7 +8,7 @@
 import type { Logger } from '../../../shared/observability/logger.js';
 import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
-import { foldStep } from '../hot/fold.js';
+import { FOLD_SMALL_BYTES, foldStep } from '../hot/fold.js';
 import type { ColdTier } from '../cold/types.js';
 import type { Core } from './log-core.js';
 import type { Slot } from './slot.js';
@@ -16,8 +16,6 @@ import type { Slot } from './slot.js';
 /** Small values that make a quiet stream worth a fold, and bytes in small values that make any stream worth one. */
 const FOLD_VALUES_MIN = 16;
 const FOLD_BYTES_MIN = 256 * 1024;
-/** Values below this are small. */
-const SMALL_VALUE_BYTES = 32 * 1024;
 /** A stream is quiet when nothing was appended for this long. */
 const QUIET_MS = 2_000;
 /** Streams remembered; beyond it the oldest is forgotten. */
@@ -56,7 +54,7 @@ export class FoldLoop {
 
   /** A batch made one value of `bytes` at `from`. Cheap: called for every stream of every batch. */
   note(key: StreamKey, incarnation: number, from: Offset, bytes: number): void {
-    if (bytes >= SMALL_VALUE_BYTES) return;
+    if (bytes >= FOLD_SMALL_BYTES) return;
     let seen = this.#candidates.get(key);
     if (seen === undefined || seen.incarnation !== incarnation) {
       seen = { incarnation, from, values: 0, bytes: 0, lastMs: 0 };
