@@ -45,7 +45,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   refuseMissingParts(config);
   const metrics = createMetrics();
   const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps) });
-  const subscriptions = new Subscriptions({ core: engine.core, log: engine.log, webhookAllow: config.webhookAllow, logger, metrics, now, random });
+  const subscriptions = new Subscriptions({ core: engine.core, log: engine.log, publicUrl: config.publicUrl, webhookAllow: config.webhookAllow, logger, metrics, now, random });
   const listeners: Listener[] = [];
   try {
     await subscriptions.start();

@@ -92,6 +92,7 @@ export class LinkedStreams<S extends Follower> {
 
   #add(key: StreamKey): LinkedStream<S> | null {
     if (this.#byKey.size >= LINKED_STREAMS_MAX) {
+      for (const group of this.#index.match(key)) group.isPartial = true;
       this.#options.onFull(key);
       return null;
     }
@@ -129,6 +130,7 @@ export class LinkedStreams<S extends Follower> {
   #place(stream: LinkedStream<S>, group: PatternGroup<S>): void {
     if (stream.places.has(group)) return;
     if (this.#globLinks + group.subscriptions.size > GLOB_LINKS_MAX) {
+      group.isPartial = true;
       this.#options.onFull(stream.key);
       return;
     }
@@ -174,7 +176,7 @@ export class LinkedStreams<S extends Follower> {
 
   /** Throws SUBSCRIPTION_LIMIT. */
   join(group: PatternGroup<S>, subscription: S): void {
-    if (this.#globLinks + group.count > GLOB_LINKS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
+    if (group.isPartial || this.#globLinks + group.count > GLOB_LINKS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
     group.subscriptions.add(subscription);
     this.#globLinks += group.count;
   }

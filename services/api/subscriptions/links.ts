@@ -48,6 +48,8 @@ export class PatternGroup<S> {
   readonly #streams: (LinkedStream<S> | null)[] = [];
   readonly #free: number[] = [];
   #count = 0;
+  /** Some stream that the pattern matches could not be linked for lack of room. */
+  isPartial = false;
   /** Requests that are about to join. */
   claims = 0;
   /** Resolves when every stream that the pattern matches is in; null: nobody has looked for them. */

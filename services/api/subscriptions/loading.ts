@@ -27,14 +27,15 @@ export async function readSubscriptions({ core, byId, streams }: Parts): Promise
 }
 
 /** Links and cursors of all; changes of streams have to be told to `streams` by now. */
-export async function readLinks(parts: Parts): Promise<void> {
+export async function readLinks(parts: Parts, signal: AbortSignal): Promise<void> {
   const { byId, scan, wakes, core } = parts;
-  const looked = scan.all();
+  const looked = scan.all(signal);
   for (const { group } of byId.values()) if (group !== null) group.complete = looked;
   await looked;
   const members = new Map<PatternGroup<Subscription>, ReadonlyMap<Incarnation, LinkedStream<Subscription>>>();
   let gone: HotOp[] = [];
   for (const subscription of Array.from(byId.values())) {
+    signal.throwIfAborted();
     await readExplicit(parts, subscription);
     const { group } = subscription;
     if (group !== null) {

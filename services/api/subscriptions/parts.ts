@@ -11,6 +11,8 @@ import type { Wakes } from './wakes.js';
 export interface SubscriptionsOptions {
   readonly core: Core;
   readonly log: Pick<StreamLog, 'append' | 'head'>;
+  /** Where this node is for everybody; null: where the request that made a subscription found it. */
+  readonly publicUrl: string | null;
   /** Private addresses that webhooks may reach. */
   readonly webhookAllow: readonly string[];
   readonly logger: Logger;

@@ -21,8 +21,9 @@ export class StreamScan {
   }
 
   /** Streams whose name begins with `prefix` and that a pattern matches. */
-  async names(prefix: string, pass = 0): Promise<void> {
-    for await (const page of this.#core.store.scan({ ...nameRow.range(prefix), values: false })) {
+  async names(prefix: string, pass = 0, signal?: AbortSignal): Promise<void> {
+    for await (const page of this.#core.store.scan({ ...nameRow.range(prefix), values: false, pageBytes: PAGE_BYTES })) {
+      signal?.throwIfAborted();
       const matched = page.map(({ key }) => nameRow.decodeKey(key).key).filter((key) => this.#streams.isMatched(key));
       await inSlices(matched, (key) => this.#core.using(key, (slot) => {
         const stream = this.#streams.sighted(key, slot.durable);
@@ -32,9 +33,9 @@ export class StreamScan {
   }
 
   /** Everything that is followed, and everything that should be: finds what a failed batch had left unsaid. */
-  async all(): Promise<void> {
+  async all(signal: AbortSignal): Promise<void> {
     const pass = ++this.#pass;
-    if (this.#streams.hasPatterns) await this.names('', pass);
+    if (this.#streams.hasPatterns) await this.names('', pass, signal);
     const unseen = [...this.#streams.all()].filter((stream) => stream.seen !== pass).map((stream) => stream.key);
     await inSlices(unseen, (key) => this.look(key));
   }
@@ -47,6 +48,9 @@ export class StreamScan {
     });
   }
 }
+
+/** Names looked at in one turn of the event loop, bytes. */
+const PAGE_BYTES = 65_536;
 
 async function inSlices(keys: readonly StreamKey[], work: (key: StreamKey) => Promise<void>): Promise<void> {
   for (let at = 0; at < keys.length; at += SCAN_READS) await Promise.all(keys.slice(at, at + SCAN_READS).map(work));

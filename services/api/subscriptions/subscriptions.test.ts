@@ -54,7 +54,7 @@ async function open(): Promise<void> {
   const metrics = createMetrics();
   core = new Core({ store, partitions: 1, logged: false, logger, metrics, now: () => nowMs });
   const log = { append: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')), head: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')) };
-  subscriptions = new Subscriptions({ core, log, webhookAllow: ['127.0.0.0/8'], logger, metrics, now: () => nowMs, random: () => 0.5 });
+  subscriptions = new Subscriptions({ core, log, publicUrl: null, webhookAllow: ['127.0.0.0/8'], logger, metrics, now: () => nowMs, random: () => 0.5 });
   await subscriptions.start();
 }
 

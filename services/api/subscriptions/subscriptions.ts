@@ -24,6 +24,9 @@ import type { Claim, CreateSubscription, SubscriptionsApi, SubscriptionView, Tic
 import { Upkeep } from './upkeep.js';
 import { Wakes } from './wakes.js';
 
+/** Links that find no room are logged no more often, ms. */
+const FULL_LOG_MS = 60_000;
+
 export class Subscriptions implements SubscriptionsApi {
   readonly #parts: Parts;
   readonly #targets: WebhookTargets;
@@ -33,19 +36,17 @@ export class Subscriptions implements SubscriptionsApi {
   readonly #busy = new Map<string, Promise<unknown>>();
   /** Subscriptions being made. */
   #making = 0;
+  #fullAtMs = 0;
 
   constructor(options: SubscriptionsOptions) {
-    const { core, now, metrics } = options;
+    const { core, now } = options;
     this.#targets = new WebhookTargets(options.webhookAllow);
     const keyring = (): Promise<Keyring> => this.#keys();
     const wakes = new Wakes({ ...options, targets: this.#targets, keyring });
     const streams = new LinkedStreams<Subscription>({
       onPending: (subscription) => wakes.noticed(subscription),
       onGone: (incarnation, of) => void core.stageOps(of.map(({ number }) => ({ type: 'del', key: subscriptionCursorRow.key(number, incarnation) }))).catch(() => undefined),
-      onFull: (key) => {
-        metrics.subscriptionLinksRefused.add();
-        options.logger.warn({ event: 'links-full', stream: key }, 'a stream was not linked to the subscriptions that match it: there are too many links');
-      },
+      onFull: (key) => this.#full(key),
     });
     this.#parts = { ...options, byId: new Map(), streams, scan: new StreamScan(core, streams), wakes, keyring, now };
     this.#upkeep = new Upkeep(this.#parts, () => this.#follow());
@@ -288,8 +289,22 @@ export class Subscriptions implements SubscriptionsApi {
 
   /** From here on changes of streams are told to those who follow them. */
   #follow(): void {
-    const { core, streams } = this.#parts;
-    core.watchAll((slot, record) => streams.changed(slot, record));
+    const { core, streams, logger } = this.#parts;
+    core.watchAll((slot, record) => {
+      try {
+        streams.changed(slot, record);
+      } catch (error) {
+        logger.error({ err: error, event: 'wake-lost', stream: slot.key }, 'subscriptions could not be told of a change; the next look over all streams finds it');
+      }
+    });
+  }
+
+  #full(key: StreamKey): void {
+    const { logger, metrics, now } = this.#parts;
+    metrics.subscriptionLinksRefused.add();
+    if (now() - this.#fullAtMs < FULL_LOG_MS) return;
+    this.#fullAtMs = now();
+    logger.warn({ event: 'links-full', stream: key }, 'streams are not linked to the subscriptions that match them: there are too many links');
   }
 
   #unfollowUnused(): void {

@@ -18,6 +18,7 @@ export class Upkeep {
   #loaded: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | null = null;
   #ticking: Promise<void> | null = null;
+  readonly #abort = new AbortController();
   #isUnloaded = false;
   #stopped = false;
   /** Failed batches whose traces were looked for. */
@@ -46,7 +47,7 @@ export class Upkeep {
   }
 
   #load(): void {
-    this.#loaded = readLinks(this.#parts);
+    this.#loaded = readLinks(this.#parts, this.#abort.signal);
     // Requests say why there is no answer; the next tick tries again.
     this.#loaded.catch((error: unknown) => {
       this.#failed(error);
@@ -85,7 +86,7 @@ export class Upkeep {
     const { heals } = core;
     if (heals !== this.#heals || now() - this.#scannedAtMs >= SCAN_MS) {
       this.#scannedAtMs = now();
-      await scan.all();
+      await scan.all(this.#abort.signal);
       this.#heals = heals;
     }
     const keys = await this.#parts.keyring();
@@ -118,6 +119,7 @@ export class Upkeep {
 
   async stop(): Promise<void> {
     this.#stopped = true;
+    this.#abort.abort(new Error('the node stops'));
     if (this.#timer !== null) clearInterval(this.#timer);
     await this.#ticking;
     await this.#loaded.catch(() => undefined);

@@ -32,6 +32,8 @@ export interface WakesOptions {
   readonly core: LogCore;
   readonly log: Pick<StreamLog, 'append'>;
   readonly targets: WebhookTargets;
+  /** Origin in `callback_url`; null: the subscription's own. */
+  readonly publicUrl: string | null;
   readonly keyring: () => Promise<Keyring>;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'wakes' | 'webhookDeliveries'>;
@@ -173,11 +175,11 @@ export class Wakes {
   }
 
   async #post(subscription: Subscription, wake: Wake, counts: () => boolean): Promise<void> {
-    const { keyring, targets, now } = this.#options;
+    const { keyring, publicUrl, targets, now } = this.#options;
     const keys = await keyring();
     const snapshot = subscription.snapshot();
     const token = makeToken(keys.tokenSecret, { subscription: subscription.id, number: subscription.number, generation: wake.generation, use: 'callback' }, now());
-    const body = wakeBody(subscription, wake, snapshot.links, token);
+    const body = wakeBody(subscription.id, publicUrl ?? subscription.origin, wake, snapshot.links, token);
     const delivery = { url: subscription.webhookUrl!, body, signature: keys.signature(body), deadlineMs: Math.min(DELIVERY_MS_MAX, subscription.leaseTtlMs) };
     const outcome = await deliver(delivery, targets, this.#abort.signal);
     this.#options.metrics.webhookDeliveries[outcome.kind].add();

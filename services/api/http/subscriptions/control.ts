@@ -96,7 +96,7 @@ function tokenOf({ req }: Exchange): string | null {
 /** Where this node is for the client: as the operator says, else as the client itself wrote it. */
 function originOf({ deps, req }: Exchange): string {
   const { publicUrl } = deps.config;
-  if (publicUrl !== null) return publicUrl.endsWith('/') ? publicUrl.slice(0, -1) : publicUrl;
+  if (publicUrl !== null) return publicUrl;
   const { host } = req.headers;
   if (host !== undefined && HOST.test(host)) return `http://${host}`;
   return httpUrl(req.socket.localAddress ?? 'localhost', req.socket.localPort ?? 0);
