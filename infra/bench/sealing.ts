@@ -1,10 +1,12 @@
 /**
  * Appends while sealing never stops, beside appends while nothing is sealed; and whether sealing keeps up.
  *
- * The same node software, machine, load and S3 server on both sides, in turns; only the thresholds of sealing differ. The bodies are random bytes, so that what is appended has to be uploaded in full.
+ * The same node software, machine, load and S3 server on both sides, in turns; only the thresholds of sealing differ. The bodies are random bytes, none of which comes twice in what is compressed
+ * together, so that what is appended has to be uploaded in full.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { FRAME_TARGET_BYTES_MAX } from '../../shared/storage/frame.js';
 import { call } from '../demo/client.js';
 import { each } from '../lib/pool.js';
 import type { FirnProcess } from '../lib/firn-process.js';
@@ -46,10 +48,19 @@ async function create(node: FirnProcess, prefix: string): Promise<void> {
   await each(Array.from({ length: STREAMS }, (_, n) => n), STREAMS, async (n) => void (await call(`${node.url}/bench/${prefix}${n}`, { method: 'PUT', headers: TYPE, expect: [201] })));
 }
 
+/** Appends to one stream, as many as do not fit into one frame. */
+function requestsTo(path: string, bodyBytes: number): Buffer[] {
+  return Array.from({ length: FRAME_TARGET_BYTES_MAX / bodyBytes + 1 }, () => rawRequest('POST', path, TYPE, randomBytes(bodyBytes)));
+}
+
 async function runOne(node: FirnProcess, bodyBytes: number, round: number, seconds: number): Promise<Run> {
   const prefix = `b${bodyBytes}r${round + 1}-`;
   await create(node, prefix);
-  const requests = Array.from({ length: STREAMS }, (_, n) => rawRequest('POST', `/bench/${prefix}${n}`, TYPE, randomBytes(bodyBytes)));
+  const requests = Array.from({ length: STREAMS }, (_, n) => requestsTo(`/bench/${prefix}${n}`, bodyBytes));
+  const request = (connection: number, turn: number): Buffer => {
+    const own = requests[connection] as Buffer[];
+    return own[turn % own.length] as Buffer;
+  };
   const before = await unsealed(node);
   let peak = before;
   let over = false;
@@ -59,7 +70,7 @@ async function runOne(node: FirnProcess, bodyBytes: number, round: number, secon
       await sleep(SAMPLE_MS);
     }
   })();
-  const result = await socketLoad({ url: node.url, connections: CONNECTIONS, seconds, request: (connection) => requests[connection] as Buffer });
+  const result = await socketLoad({ url: node.url, connections: CONNECTIONS, seconds, request });
   const after = await unsealed(node);
   over = true;
   await watch;

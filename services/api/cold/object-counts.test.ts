@@ -37,8 +37,9 @@ describe('counts of references', () => {
     const get = store.get.bind(store);
     let reads = 0;
     store.get = async (key) => {
+      const later = ++reads > 1;
       const value = await get(key);
-      if (++reads > 1) await new Promise((resolve) => setTimeout(resolve, 20));
+      if (later) await new Promise((resolve) => setTimeout(resolve, 20));
       return value;
     };
     const move = async (by: number): Promise<number | null> => {

@@ -144,7 +144,7 @@ describe('HotReader', () => {
   });
 
   it('goes on at its own offset when the store is opened again, and when values are folded', async () => {
-    for (let batch = 0; batch < 80; batch++) await append(...Array.from({ length: 4 }, () => 9_000));
+    for (let batch = 0; batch < 80; batch++) await append(...Array.from({ length: 4 }, () => 7_000));
     const pieces: Buffer[] = [];
     let reopened = 0;
     for await (const piece of reader.bytes(stream.slot, INC, 0 as Offset, stream.tail)) {

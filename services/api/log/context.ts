@@ -68,7 +68,8 @@ export function endOf(record: StreamRecord): StreamRecord | null {
 }
 
 export function missing(ctx: LogContext, slot: Slot): FirnError {
-  if (slot.pending?.softDeleted === true && !isFenced(ctx, slot)) return new FirnError('STREAM_GONE', { detail: 'the stream was deleted and is kept for its forks alone' });
+  // Also while its end waits for the disk: a 404 would tell of what a crash could take back (I2).
+  if ((slot.pending?.softDeleted === true || slot.durable?.softDeleted === true) && !isFenced(ctx, slot)) return new FirnError('STREAM_GONE', { detail: 'the stream was deleted and is kept for its forks alone' });
   return new FirnError(isFenced(ctx, slot) ? 'BUCKET_ERASED' : 'STREAM_NOT_FOUND');
 }
 
