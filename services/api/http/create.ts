@@ -10,11 +10,11 @@ import type { Bodies, BodyLimit } from './body.js';
 import { declaredWithin } from './body.js';
 import type { Exchange } from './exchange.js';
 import { forkOf } from './fork-headers.js';
+import { originOf } from './origin.js';
 import { closesStream, lifetimeOf, namesProducer, preconditionOf, seqOf } from './request-headers.js';
 import type { Route } from './routes.js';
 
 const NO_BODY = Buffer.alloc(0);
-const HOST = /^[A-Za-z0-9.:[\]_-]{1,255}$/;
 const UNSAFE_IN_LOCATION = /[\x80-\xff]/g;
 
 /** `PUT /{bucket}`: 201 for a valid id, whatever there is (BKT-01, BKT-03). The id was checked with the route. */
@@ -68,8 +68,5 @@ export function lifetimeHeaders(record: StreamRecord, headers: string[]): void {
 /** The stream's URL as the client wrote it (CRE-10): absolute when an origin is known. */
 function locationOf(exchange: Exchange, route: Route): string {
   const path = route.path.replace(UNSAFE_IN_LOCATION, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`);
-  const { publicUrl } = exchange.deps.config;
-  if (publicUrl !== null) return (publicUrl.endsWith('/') ? publicUrl.slice(0, -1) : publicUrl) + path;
-  const { host } = exchange.req.headers;
-  return host !== undefined && HOST.test(host) ? `http://${host}${path}` : path;
+  return (originOf(exchange) ?? '') + path;
 }

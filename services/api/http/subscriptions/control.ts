@@ -8,6 +8,7 @@ import type { Claim, SubscriptionView } from '../../subscriptions/types.js';
 import { formatCursor, wireLink } from '../../subscriptions/wake-text.js';
 import { declaredWithin, type Bodies, type BodyLimit } from '../body.js';
 import type { Exchange } from '../exchange.js';
+import { originOf } from '../origin.js';
 import type { Route } from '../routes.js';
 import { createOf, releaseOf, streamsOf, ticketOf, workerOf } from './bodies.js';
 import { parseControlTarget, refuseControlMethod, type ControlTarget } from './target.js';
@@ -15,7 +16,6 @@ import { parseControlTarget, refuseControlMethod, type ControlTarget } from './t
 const LIMIT: BodyLimit = { bytes: BODY_BYTES_MAX, code: 'REQUEST_TOO_LARGE', header: 'Ursula-Max-Request-Bytes' };
 /** Links rendered in one turn of the event loop. */
 const LINKS_PER_TURN = 2_000;
-const HOST = /^[A-Za-z0-9.:[\]_-]{1,255}$/;
 const BEARER = /^Bearer +([^ ]+) *$/i;
 
 export async function control(exchange: Exchange, route: Route, method: string, bodies: Bodies): Promise<void> {
@@ -44,7 +44,7 @@ async function subscription(exchange: Exchange, target: ControlTarget & { readon
   const { id } = target;
   switch (method) {
     case 'PUT': {
-      const request = await withBody(exchange, bodies, (body) => createOf(body, id, originOf(exchange)));
+      const request = await withBody(exchange, bodies, (body) => createOf(body, id, absoluteOrigin(exchange)));
       const outcome = await subscriptions.create(request);
       return json(exchange, outcome.created ? 201 : 200, await shown(exchange, outcome.subscription));
     }
@@ -93,13 +93,10 @@ function tokenOf({ req }: Exchange): string | null {
   return BEARER.exec(req.headers.authorization ?? '')?.[1] ?? null;
 }
 
-/** Where this node is for the client: as the operator says, else as the client itself wrote it. */
-function originOf({ deps, req }: Exchange): string {
-  const { publicUrl } = deps.config;
-  if (publicUrl !== null) return publicUrl;
-  const { host } = req.headers;
-  if (host !== undefined && HOST.test(host)) return `http://${host}`;
-  return httpUrl(req.socket.localAddress ?? 'localhost', req.socket.localPort ?? 0);
+/** A delivery and a key set need an absolute URL: that of the socket, where nothing else tells. */
+function absoluteOrigin(exchange: Exchange): string {
+  const { localAddress, localPort } = exchange.req.socket;
+  return originOf(exchange) ?? httpUrl(localAddress ?? 'localhost', localPort ?? 0);
 }
 
 /** SUB-15, SUB-17. Links are many: other requests get their turns in between. */
@@ -109,7 +106,7 @@ async function shown(exchange: Exchange, view: SubscriptionView): Promise<string
     streams.push(JSON.stringify({ path, link_type: explicit ? 'explicit' : 'glob', acked_offset: formatCursor(acked) }));
     if (streams.length % LINKS_PER_TURN === 0) await nextTurn();
   }
-  const signing = { alg: 'ed25519', kid: view.kid, jwks_url: `${originOf(exchange)}/v1/stream/__ds/jwks.json` };
+  const signing = { alg: 'ed25519', kid: view.kid, jwks_url: `${absoluteOrigin(exchange)}/v1/stream/__ds/jwks.json` };
   const before = { id: view.id, subscription_id: view.id, type: view.type, pattern: view.pattern };
   const after = {
     webhook: view.webhookUrl === null ? null : { url: view.webhookUrl, signing }, wake_stream: view.wakeStream, lease_ttl_ms: view.leaseTtlMs, created_at: new Date(view.createdAtMs).toISOString(),
