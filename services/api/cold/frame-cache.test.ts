@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -123,6 +124,19 @@ describe('the cache of frames', () => {
     const rest: string[] = [];
     for await (const raw of reader) rest.push(raw.toString());
     expect(rest).toEqual(row.map((_, n) => expected(n)).slice(2));
+  });
+
+  it('gives each frame in memory of its own, so that a reader who holds one holds nothing of its neighbours', async () => {
+    const raws = Array.from({ length: 9 }, (_, n) => randomBytes(20_000 + n));
+    const stored = await Promise.all(raws.map((raw) => encodeFrame(raw)));
+    const object = { ...OBJECT, plan: 2 };
+    await store.putOnce(objectKey(object), stored.map(({ bytes }) => bytes));
+    let at = 0;
+    const row = stored.map(({ bytes, crc }) => ({ object, frameAt: (at += bytes.length) - bytes.length, frameBytes: bytes.length, frameCrc: crc }));
+    const got: Buffer[] = [];
+    for await (const raw of cacheOf(0).read(row)) got.push(raw);
+    expect(got).toEqual(raws);
+    for (const [n, raw] of got.entries()) expect(raw.buffer.byteLength).toBeLessThanOrEqual((row[n] as FrameOf).frameBytes);
   });
 
   it('goes on in the same GET when the next reader comes soon for what lies behind', async () => {

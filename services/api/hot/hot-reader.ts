@@ -4,7 +4,8 @@
  * Owns: `HotReader` over data rows. Promises: exactly the bytes asked for, proven by their sums and by touching ranges, or an error: `HotGap` where a copy is missing,
  * `HotDamaged` where one is wrong, never a short end (I1, I9). A store that is opened again meanwhile is read on at the own offset.
  *
- * Each page is a scan of its own: a slow consumer pins no view of the store, and rows that were folded between two pages are found by their end.
+ * Each page is a scan of its own: a slow consumer pins no view of the store, and rows that were folded between two pages are found by their end. One that rests holds no page
+ * either, only what it was given: hundreds of clients that take nothing cost one piece each (R053).
  */
 import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
 import { decodeBlockSpan, entryEndIn } from '../../../shared/storage/block.js';
@@ -17,8 +18,12 @@ import { StoreClosed, type HotEntry, type HotStore } from './store.js';
 
 /** Bytes fetched at a time; a page may exceed this by one block. */
 export const READ_PAGE_BYTES = 1_048_576;
-/** A page with this much is not filled up: what the store has fetched beyond would be thrown away. */
-const PAGE_ENOUGH_BYTES = READ_PAGE_BYTES / 2;
+/** ... of a reader that has rested. */
+const SLOW_PAGE_BYTES = READ_PAGE_BYTES / 4;
+/** A page with this share of its bytes is not filled up: what the store has fetched beyond would be thrown away. */
+const PAGE_ENOUGH = 1 / 2;
+/** A reader that takes the next piece only after so long has rested, ms. */
+const REST_MS = 50;
 /** Allowance for keys and heads of blocks, so that a read of few bytes fetches its rows in one page and no more. */
 const PAGE_SLACK_BYTES = 4_096;
 /** Shorter pieces are joined: handing on many small ones costs more than copying them. */
@@ -29,8 +34,9 @@ const PIECE_BYTES_MAX = 262_144;
 interface Position {
   readonly slot: number;
   readonly incarnation: Incarnation;
-  readonly at: Offset;
+  at: Offset;
   readonly to: Offset;
+  pageBytes: number;
 }
 
 /** A proven block. */
@@ -44,18 +50,37 @@ interface Row {
 export function createHotReader(store: Pick<HotStore, 'scan'>): HotReader {
   return {
     async *bytes(slot, incarnation, from, to, signal) {
-      for await (const rows of pages(store, { slot, incarnation, at: from, to }, signal)) yield* pieces(rows, from, to);
+      const position = { slot, incarnation, at: from, to, pageBytes: READ_PAGE_BYTES };
+      let resting: NodeJS.Timeout | undefined;
+      try {
+        for await (const rows of pages(store, position, signal)) {
+          // What was not given is read again.
+          const forget = (): void => {
+            rows.length = 0;
+            position.pageBytes = SLOW_PAGE_BYTES;
+          };
+          for (const piece of pieces(rows, position.at, to)) {
+            position.at = advance(position.at, piece.length);
+            if (rows.length > 1) resting = setTimeout(forget, REST_MS).unref();
+            yield piece;
+            clearTimeout(resting);
+          }
+          // This function lives on until its caller has given the last piece away.
+          rows.length = 0;
+        }
+      } finally {
+        clearTimeout(resting);
+      }
     },
     async entryEnd(slot, incarnation, at) {
-      for await (const rows of pages(store, { slot, incarnation, at, to: advance(at, 1) }, undefined)) return entryEndIn((rows[0] as Row).value, at);
+      for await (const rows of pages(store, { slot, incarnation, at, to: advance(at, 1), pageBytes: SLOW_PAGE_BYTES }, undefined)) return entryEndIn((rows[0] as Row).value, at);
       throw new HotGap(incarnation, at);
     },
   };
 }
 
-/** Rows that cover the range, in order and without holes. */
-async function* pages(store: Pick<HotStore, 'scan'>, whole: Position, signal: AbortSignal | undefined): AsyncGenerator<Row[], void, void> {
-  let position = whole;
+/** Rows that cover the range, in order and without holes. The consumer moves the position on. */
+async function* pages(store: Pick<HotStore, 'scan'>, position: Position, signal: AbortSignal | undefined): AsyncGenerator<Row[], void, void> {
   let reopened = false;
   while (position.at < position.to) {
     signal?.throwIfAborted();
@@ -72,7 +97,6 @@ async function* pages(store: Pick<HotStore, 'scan'>, whole: Position, signal: Ab
     reopened = false;
     signal?.throwIfAborted();
     yield rows;
-    position = { ...position, at: (rows.at(-1) as Row).end };
   }
 }
 
@@ -81,7 +105,7 @@ async function page(store: Pick<HotStore, 'scan'>, position: Position): Promise<
   const { slot, incarnation, at, to } = position;
   const rows: Row[] = [];
   let expected: Offset = at;
-  const pageBytes = Math.min(READ_PAGE_BYTES, to - at + PAGE_SLACK_BYTES);
+  const pageBytes = Math.min(position.pageBytes, to - at + PAGE_SLACK_BYTES);
   for await (const entries of store.scan({ ...dataRow.covering(slot, incarnation, at, to), pageBytes })) {
     for (const entry of entries) {
       const row = decodeRow(entry, incarnation, expected);
@@ -95,7 +119,7 @@ async function page(store: Pick<HotStore, 'scan'>, position: Position): Promise<
       expected = end;
       if (end >= to) return rows;
     }
-    if (expected - at >= PAGE_ENOUGH_BYTES) return rows;
+    if (expected - at >= position.pageBytes * PAGE_ENOUGH) return rows;
   }
   if (rows.length === 0) throw new HotGap(incarnation, expected);
   return rows;

@@ -8,7 +8,7 @@
  * What it does not promise: that damage is seen. `get` proves the checksums of the blocks it reads; iterators of this binding do not,
  * and lost batches go unnoticed. That is the work of `durable-store`.
  */
-import { binding, type DbHandle, type IteratorHandle, type OpenOptions } from './binding.js';
+import { binding, type BatchHandle, type DbHandle, type IteratorHandle, type OpenOptions } from './binding.js';
 import { HotStoreError, isNotFound, storeError } from './errors.js';
 import { StepGate } from './step-gate.js';
 import { StoreClosed, type HotEntry, type HotOp, type HotStore, type ScanRange } from './store.js';
@@ -22,6 +22,8 @@ export const TABLE_BLOCK_BYTES = 4_096;
 export const OPEN_FILES_MAX = 256;
 /** Bytes of a page of a scan when the caller does not say. */
 export const SCAN_PAGE_BYTES = 1_048_576;
+/** A written batch is used again if it held no more than this, bytes: its memory is RocksDB's own, of which V8 knows nothing, and would lie about until V8 collects. */
+const BATCH_KEPT_BYTES_MAX = 8_388_608;
 /** libuv's own default when the variable is not set. */
 const POOL_THREADS = Math.max(1, Number(process.env['UV_THREADPOOL_SIZE'] ?? 4) || 4);
 /** Scans read at most this many pages at once: half of the pool, so that commits and gets always find a thread. */
@@ -60,6 +62,7 @@ class RocksStore implements HotStore {
   private readonly gate = new StepGate(SCAN_STEPS_MAX, SCAN_STEPS_WAITING_MAX);
   /** Native calls that have not called back, open iterators included. */
   private running = 0;
+  private spare: BatchHandle | null = null;
   private closing: Promise<void> | null = null;
   private idle: (() => void) | null = null;
 
@@ -97,15 +100,25 @@ class RocksStore implements HotStore {
 
   batch(ops: readonly HotOp[], sync: boolean): Promise<void> {
     if (this.closing !== null) return Promise.reject(new StoreClosed());
-    const batch = binding.batch_init(this.db);
+    const batch = this.spare ?? binding.batch_init(this.db);
+    this.spare = null;
+    let bytes = 0;
     for (const op of ops) {
       if (op.key.length === 0) return Promise.reject(new HotStoreError('an empty key'));
-      if (op.type === 'put') binding.batch_put(batch, op.key, op.value);
-      else binding.batch_del(batch, op.key);
+      if (op.type === 'put') {
+        binding.batch_put(batch, op.key, op.value);
+        bytes += op.value.length;
+      } else {
+        binding.batch_del(batch, op.key);
+      }
     }
     return new Promise((resolve, reject) => {
       this.running++;
       binding.batch_write(batch, { sync }, (error) => {
+        if (bytes <= BATCH_KEPT_BYTES_MAX) {
+          binding.batch_clear(batch);
+          this.spare = batch;
+        }
         this.done();
         if (error === null) resolve();
         else reject(storeError(error, this.dir));

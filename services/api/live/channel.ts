@@ -18,6 +18,7 @@ import type { ByteBudget } from './byte-budget.js';
 import { Frame } from './frame.js';
 import { CATCH_UP_EVENT_BYTES, FAN_OUT_TURN_MS, READERS_A_LOOK, SHARED_EVENT_BYTES_MAX, TEXT_EVENT_BYTES_MIN } from './limits.js';
 import { cutOf, dataEvent, eventLength, type Reach, type Representation } from './representation.js';
+import type { StoredEvent, StoredEvents } from './stored-events.js';
 import type { Subscriber } from './subscriber.js';
 import type { Turns } from './turns.js';
 
@@ -28,6 +29,8 @@ export interface ChannelOptions {
   readonly turns: Turns;
   /** For events of more than CATCH_UP_EVENT_BYTES. */
   readonly largeEvents: ByteBudget;
+  /** For the others that come from storage. */
+  readonly stored: StoredEvents;
   readonly now: () => number;
   /** Longest share of a round in one turn, ms; FAN_OUT_TURN_MS unless a test wants many turns. */
   readonly fanOutTurnMs?: number;
@@ -284,29 +287,39 @@ export class Channel {
     const { representation } = this.#options;
     const least = representation === 'text' || representation === 'ndjson' ? TEXT_EVENT_BYTES_MIN : 1;
     const most = Math.max(least, Math.min(reader.maxBytes, CATCH_UP_EVENT_BYTES));
-    const window = await this.#handle.read(reader.position, most, cutOf(representation));
+    const at = reader.position;
+    const read = (): Promise<StoredEvent | number> => this.#eventAt(at, most, bytesMax);
+    // A large one has its own budget.
+    const event = await (bytesMax > CATCH_UP_EVENT_BYTES ? read() : this.#options.stored.take(`${this.#handle.incarnation}/${representation}/${at}/${most}`, read));
+    if (typeof event === 'number') return event;
+    if (reader.ended) return null;
+    const { frame, end, reach, rest } = event;
+    const state = { end, upToDate: rest.length === 0 && reach !== 'below', closed: reach === 'end' };
+    reader.position = end;
+    if (frame !== null) reader.writePair(frame, this.#control(reader, state), this.#options.now());
+    else if (reach === 'end') reader.write(this.#control(reader, state), this.#options.now());
+    if (reach === 'end') reader.end(this.#options.now());
+    return reach === 'tail' ? rest : null;
+  }
+
+  /** What can be sent of the window at an offset; a number: it has more than `bytesMax` bytes, so many. */
+  async #eventAt(at: Offset, most: number, bytesMax: number): Promise<StoredEvent | number> {
+    const { representation } = this.#options;
+    const window = await this.#handle.read(at, most, cutOf(representation));
     if (window.end - window.start > bytesMax) return window.end - window.start;
     const bytes = await bytesOf(window);
-    if (reader.ended) return null;
     const reach: Reach = window.closed ? 'end' : window.upToDate ? 'tail' : 'below';
     const length = eventLength(representation, bytes, reach);
     if (length === 0 && reach === 'below') throw new Error(`no event can be made of ${bytes.length} bytes of ${representation}`);
-    if (length > 0 || reach === 'end') {
-      const all = length === bytes.length;
-      const state = { end: advance(window.start, length), upToDate: all && reach !== 'below', closed: reach === 'end' };
-      const event = length === 0 ? NOTHING : dataEvent(representation, bytes.subarray(0, length));
-      reader.position = state.end;
-      reader.write(this.#control(reader, state, event), this.#options.now());
-    }
-    if (reach === 'end') reader.end(this.#options.now());
-    return reach === 'tail' ? Buffer.from(bytes.subarray(length)) : null;
+    const frame = length === 0 ? null : new Frame(dataEvent(representation, bytes.subarray(0, length)));
+    return { frame, end: advance(window.start, length), reach, rest: Buffer.from(bytes.subarray(length)) };
   }
 
-  /** A control event of one reader's own, behind its data event if there is one. */
-  #control(reader: Subscriber, { end, upToDate, closed }: { end: Offset; upToDate: boolean; closed: boolean }, event: Buffer = NOTHING): Frame {
+  /** A control event of one reader's own. */
+  #control(reader: Subscriber, { end, upToDate, closed }: { end: Offset; upToDate: boolean; closed: boolean }): Frame {
     // The first cursor answers the one that the request brought (CACHE-11).
     if (reader.greeted) reader.cursor = laterCursor(reader.cursor, this.#options.now());
-    return new Frame(event, controlEvent({ nextOffset: end, cursor: closed ? null : reader.cursor, upToDate, closed }));
+    return new Frame(controlEvent({ nextOffset: end, cursor: closed ? null : reader.cursor, upToDate, closed }));
   }
 
   /** The stream is gone or another one (SSE-19, INC-19, DEL-07). */

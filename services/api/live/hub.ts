@@ -17,6 +17,7 @@ import { Frame } from './frame.js';
 import { CATCH_UPS_AT_ONCE, END_GRACE_MS, HEARTBEAT_MS, LARGE_EVENTS_BYTES_MAX, LIFE_MAX_MS, LIFE_MIN_MS, STALL_MS, TICK_MS } from './limits.js';
 import { onceOver } from './over.js';
 import type { Representation } from './representation.js';
+import { StoredEvents } from './stored-events.js';
 import { Subscriber } from './subscriber.js';
 import { Turns } from './turns.js';
 
@@ -72,6 +73,7 @@ export class SseHub {
   readonly #channelOf = new Map<Subscriber, Channel>();
   readonly #turns = new Turns(CATCH_UPS_AT_ONCE);
   readonly #largeEvents: ByteBudget;
+  readonly #stored = new StoredEvents();
   readonly #slots: Set<Subscriber>[] = Array.from({ length: SLOTS }, () => new Set());
   readonly #timer: NodeJS.Timeout;
   #slot = 0;
@@ -115,7 +117,7 @@ export class SseHub {
       return known;
     }
     const channel = new Channel({
-      handle: reader.handle, representation: reader.representation, turns: this.#turns, largeEvents: this.#largeEvents, now: this.#options.now, fanOutTurnMs: this.#options.fanOutTurnMs, onFailure: this.#options.onFailure,
+      handle: reader.handle, representation: reader.representation, turns: this.#turns, largeEvents: this.#largeEvents, stored: this.#stored, now: this.#options.now, fanOutTurnMs: this.#options.fanOutTurnMs, onFailure: this.#options.onFailure,
     });
     this.#channels.set(name, channel);
     return channel;

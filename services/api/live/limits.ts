@@ -10,7 +10,9 @@ export const LIVE_READERS_MAX = 65_536;
 export const SHARED_EVENT_BYTES_MAX = 262_144;
 /** One event of a reader that catches up, stream bytes: small, since each such reader has its own. */
 export const CATCH_UP_EVENT_BYTES = 131_072;
-/** Events above that, which hold one large JSON message each: bytes of all that are made or wait for a slow reader, on one node (while one is made it takes up to three times its bytes). A larger one goes alone. */
+/** Events of readers that catch up which are kept for those close behind, bytes on one node. */
+export const STORED_EVENTS_BYTES_MAX = 4_194_304;
+/** Events above CATCH_UP_EVENT_BYTES, which hold one large JSON message each: bytes of all that are made or wait for a slow reader, on one node (while one is made it takes up to three times its bytes). A larger one goes alone. */
 export const LARGE_EVENTS_BYTES_MAX = 67_108_864;
 /** Least bytes of an event that carries UTF-8 text: one character (SIZE-07). */
 export const TEXT_EVENT_BYTES_MIN = 4;
