@@ -21,7 +21,8 @@ export { decodeSnapshotBody } from './snapshot-body.js';
 export const DATA_OBJECT_RANGES_MAX = ITEMS_MAX;
 /** Raw bytes of one object, item headers included. Stored bytes stay below the 64 MiB of a single PUT even when nothing shrinks. */
 export const DATA_OBJECT_RAW_BYTES_MAX = 62_914_560;
-const PUT_BYTES_MAX = 67_108_864;
+/** Stored bytes of one object: a single PUT. */
+export const DATA_OBJECT_BYTES_MAX = 67_108_864;
 
 export interface PackedItem {
   readonly kind: 'block' | 'snapshot';
@@ -105,7 +106,7 @@ export class DataObjectWriter {
     );
     const body = [DATA_OBJECT_MAGIC, ...frames.map((frame) => frame.bytes), ...footer];
     const bytes = body.reduce((sum, part) => sum + part.length, 0);
-    if (bytes > PUT_BYTES_MAX) throw new Error(`a data object of ${bytes} bytes`);
+    if (bytes > DATA_OBJECT_BYTES_MAX) throw new Error(`a data object of ${bytes} bytes`);
     return { body, bytes, crc: objectSum(frames, footer), items: withRefs(this.items, frames) };
   }
 
@@ -159,4 +160,4 @@ function withRefs(items: readonly PlacedItem[], frames: readonly EncodedFrame[])
 /** The head of a block with 16,384 entries of the longest kind stays below 200 KiB. */
 const BLOCK_BYTES_MAX = BLOCK_PAYLOAD_MAX + 204_800;
 if (FRAME_TARGET_BYTES_MAX + Math.max(BLOCK_BYTES_MAX, SMALL_SNAPSHOT_BYTES_MAX + 32_768) + ITEM_HEADER_BYTES_MAX > FRAME_RAW_BYTES_MAX) throw new Error('the largest item does not fit into a frame');
-if (DATA_OBJECT_RAW_BYTES_MAX + ITEMS_MAX * FRAME_OVERHEAD_BYTES + FOOTER_BYTES_MAX + DATA_OBJECT_MAGIC.length > PUT_BYTES_MAX) throw new Error('a full data object does not fit into a single PUT');
+if (DATA_OBJECT_RAW_BYTES_MAX + ITEMS_MAX * FRAME_OVERHEAD_BYTES + FOOTER_BYTES_MAX + DATA_OBJECT_MAGIC.length > DATA_OBJECT_BYTES_MAX) throw new Error('a full data object does not fit into a single PUT');

@@ -7,7 +7,7 @@
 import type { Incarnation } from '../../../shared/protocol/types.js';
 import { decodeBlockHead } from '../../../shared/storage/block.js';
 import { crc32c } from '../../../shared/storage/crc.js';
-import { parseDataObject, type DataObjectItem } from '../../../shared/storage/data-object.js';
+import { DATA_OBJECT_BYTES_MAX, parseDataObject, type DataObjectItem } from '../../../shared/storage/data-object.js';
 import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { decodeSnapshotBody } from '../../../shared/storage/snapshot-body.js';
@@ -76,8 +76,18 @@ function sameSnapshot(a: Pick<SnapshotRecord, 'offset' | 'digest' | 'crc' | 'byt
   return a.offset === b.offset && a.digest === b.digest && a.crc === b.crc && a.bytes === b.bytes;
 }
 
+/** What the node holds of an open seal. */
+export interface SealInHand {
+  readonly contents: PlanContents;
+  /** Streams (by their number) that were given up on. */
+  readonly dropped: ReadonlySet<number>;
+  /** Sums stored at append, of the streams that were handed out from their first byte to their last. */
+  readonly sums: ReadonlyMap<number, RangeSum>;
+}
+
 /** Reads the objects back and compares. Throws when an object is not what its writer said: the try failed as a whole. */
-export async function checkSeal(core: LogCore, store: ObjectStore, contents: PlanContents, dropped: ReadonlySet<number>, uploaded: readonly ObjectInfo[], signal: AbortSignal): Promise<CheckedSeal> {
+export async function checkSeal(core: LogCore, store: ObjectStore, plan: SealInHand, uploaded: readonly ObjectInfo[], signal: AbortSignal): Promise<CheckedSeal> {
+  const { contents, dropped } = plan;
   const gathered = new Map<Incarnation, Gathered>(contents.streams.map((stream) => [stream.incarnation, new Gathered(stream)]));
   for (const object of uploaded) await readBack(store, object, gathered, signal);
   const leftOut: LeftOut[] = [];
@@ -85,7 +95,7 @@ export async function checkSeal(core: LogCore, store: ObjectStore, contents: Pla
   const all = [...gathered.values()];
   for (let at = 0; at < all.length; at += TOGETHER) {
     signal.throwIfAborted();
-    const verdicts = await Promise.all(all.slice(at, at + TOGETHER).map((one, n) => verdict(core, one, dropped.has(at + n))));
+    const verdicts = await Promise.all(all.slice(at, at + TOGETHER).map((one, n) => verdict(core, one, dropped.has(at + n), plan.sums.get(at + n))));
     for (const one of verdicts) {
       if (one instanceof Gathered) kept.push(one);
       else leftOut.push(one);
@@ -101,13 +111,28 @@ export async function checkSeal(core: LogCore, store: ObjectStore, contents: Pla
 
 async function readBack(store: ObjectStore, object: ObjectInfo, gathered: ReadonlyMap<Incarnation, Gathered>, signal: AbortSignal): Promise<void> {
   const key = objectKey(object.id);
-  const body = await store.get(key, undefined, signal);
-  if (body.length !== object.bytes || crc32c(body) !== object.crc) throw new ObjectDamaged(key, 'read back other than it was written');
+  const body = await wholeBody(store, key, object, signal);
   for await (const item of parseDataObject(body)) gathered.get(item.incarnation)?.take(object, item);
 }
 
+/** Taken and summed piece by piece: 32 MiB at once would make every append wait for some milliseconds. */
+async function wholeBody(store: ObjectStore, key: string, object: ObjectInfo, signal: AbortSignal): Promise<Buffer> {
+  if (object.bytes > DATA_OBJECT_BYTES_MAX) throw new ObjectDamaged(key, `said to be ${object.bytes} bytes long`);
+  const body = Buffer.allocUnsafeSlow(object.bytes);
+  let at = 0;
+  let crc = 0;
+  for await (const piece of store.stream(key, undefined, signal)) {
+    if (at + piece.length > body.length) throw new ObjectDamaged(key, `longer than the ${object.bytes} bytes that were written`);
+    body.set(piece, at);
+    crc = crc32c(piece, crc);
+    at += piece.length;
+  }
+  if (at !== object.bytes || crc !== object.crc) throw new ObjectDamaged(key, 'read back other than it was written');
+  return body;
+}
+
 /** Whether a stream still is what the plan said, and its cold bytes are its hot ones. A stream that cannot be read is left out alone (I9, R123). */
-async function verdict(core: LogCore, one: Gathered, dropped: boolean): Promise<Gathered | LeftOut> {
+async function verdict(core: LogCore, one: Gathered, dropped: boolean, known: RangeSum | undefined): Promise<Gathered | LeftOut> {
   const { stream } = one;
   const out = (as: LeftOutAs, why: string): LeftOut => ({ stream, as, why });
   try {
@@ -119,7 +144,7 @@ async function verdict(core: LogCore, one: Gathered, dropped: boolean): Promise<
     if (one.sum.end !== stream.to) return out('unreadable', `objects hold it to ${one.sum.end} of ${stream.to}`);
     if (stream.packSnapshot && one.snapshot === null) return out('unreadable', 'its snapshot is not in the objects');
     if (stream.to === stream.from) return one;
-    const sum = await hotSum(core.store, { slot: stream.slot, incarnation: stream.incarnation, from: stream.from, to: stream.to });
+    const sum = known ?? await hotSum(core.store, { slot: stream.slot, incarnation: stream.incarnation, from: stream.from, to: stream.to });
     return sum.equals(one.sum) ? one : out('damaged', 'its cold bytes are not those that were appended');
   } catch (error) {
     if (!isUnreadable(error)) throw error;

@@ -3,6 +3,7 @@
  *
  * Owns: plans as handlers see them, and the checks of what they bring back (I3, I6).
  */
+import { decodeBlockHead } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { crc32c } from '../../../shared/storage/crc.js';
 import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
@@ -18,7 +19,7 @@ import { HotGap, type LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { checkSeal, isSameSnapshot } from './commit.js';
 import { isHotDamage, isUnreadable } from './damage.js';
-import { rangeBlocks } from './hot-blocks.js';
+import { rangeBlocks, RangeSum } from './hot-blocks.js';
 import type { OffloadItem } from './offload-plan.js';
 import type { PartitionCold } from './partition-cold.js';
 import { SessionFenced } from './partition-session.js';
@@ -70,7 +71,7 @@ export class LocalPort implements NodePort {
       if (plan.dropped.has(n)) continue;
       const stream = contents.streams[n] as PlannedStream;
       try {
-        for await (const item of this.#items(stream, n, n === from.stream ? from.offset : stream.from)) {
+        for await (const item of this.#items(plan, stream, n, n === from.stream ? from.offset : stream.from)) {
           signal.throwIfAborted();
           // Asked again at each piece: a try that was given up ends here, and one under way counts as alive however long its stream is.
           this.#seal(jobId);
@@ -85,11 +86,17 @@ export class LocalPort implements NodePort {
     }
   }
 
-  async *#items(stream: PlannedStream, n: number, after: Offset): AsyncGenerator<PlanItem> {
+  async *#items(plan: OpenPlan, stream: PlannedStream, n: number, after: Offset): AsyncGenerator<PlanItem> {
     const { core } = this.#options;
     const { key, slot, incarnation, to, state } = stream;
     const from = Math.max(stream.from, after) as Offset;
-    for await (const block of rangeBlocks(core.store, { slot, incarnation, from, to })) yield { kind: 'block', stream: n, key, incarnation, block };
+    const sum = new RangeSum(from);
+    for await (const block of rangeBlocks(core.store, { slot, incarnation, from, to })) {
+      sum.add(decodeBlockHead(block));
+      yield { kind: 'block', stream: n, key, incarnation, block };
+    }
+    // The bytes need not be read again to be compared with what comes back.
+    if (from === stream.from && sum.end === to) plan.sums.set(n, sum);
     if (!stream.packSnapshot || state.snapshot === null) return;
     const chunks: Buffer[] = [];
     for await (const page of core.store.scan(bodyRow.range(slot, incarnation, state.snapshot.offset))) for (const { value } of page) chunks.push(bodyRow.decode(value));
@@ -110,7 +117,7 @@ export class LocalPort implements NodePort {
     await this.#committing(partition, plan, async () => {
       const { core, steps, metrics, now } = this.#options;
       await steps('seal:uploaded');
-      const checked = await checkSeal(core, this.objects, contents, plan.dropped, objects, signal);
+      const checked = await checkSeal(core, this.objects, { contents, dropped: plan.dropped, sums: plan.sums }, objects, signal);
       await steps('seal:checked');
       for (const { stream, as, why } of checked.leftOut) {
         if (as === 'damaged') metrics.damage('hot');

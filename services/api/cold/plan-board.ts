@@ -12,6 +12,7 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import { PlanGone } from '../../worker/node-port.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { JOB_REMIND_MS, JOB_SILENT_MS, OFFLOAD_TRIES_MAX, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
+import type { RangeSum } from './hot-blocks.js';
 import type { PlanContents } from './plan.js';
 import { Backoff } from './timing.js';
 import type { OffloadItem } from './offload-plan.js';
@@ -31,6 +32,8 @@ export class OpenPlan {
   runs = 0;
   /** Streams (by their number) that the node gave up on: damaged, moved on or gone. */
   readonly dropped = new Set<number>();
+  /** Sums stored at append, of streams (by their number) that were handed out whole. */
+  readonly sums = new Map<number, RangeSum>();
   committing = false;
   lastError: string | null = null;
   /** When the next try is handed over; null while one is out. */
