@@ -10,7 +10,10 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../../shared/config/index.js';
 import type { Logger, Metrics } from '../../shared/observability/index.js';
+import { coldMetrics } from './cold/cold-metrics.js';
 import { readIdentity, rowsOfStore } from './cold/directory.js';
+import { FrameDisk } from './cold/frame-disk.js';
+import { DISK_FREE_FACTOR } from './cold/limits.js';
 import { openNoCold } from './cold/none.js';
 import { StartRefused } from './cold/start-refused.js';
 import { openColdTier, type ColdTierOptions } from './cold/tier.js';
@@ -48,6 +51,7 @@ export interface Engine {
   readonly cold: ColdTier;
   readonly log: Log;
   readonly pressure: Pressure;
+  readonly frameDisk: FrameDisk | null;
   /** Checks everything stored while the node runs; `deep` reads every byte. */
   verify(deep: boolean, signal: AbortSignal): Promise<VerifyReport>;
   close(): Promise<void>;
@@ -94,9 +98,10 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   const pressure = new Pressure({ dir: config.dataDir, diskFreeMin: config.diskFreeMin, unsealedBytesMax: logged ? config.hotBytesMax : Infinity, unsealedBytes: () => unsealed(core, partitions), logger });
   await pressure.start();
   const objects = await openObjects(config, { logger, metrics });
+  const frameDisk = await openFrameDisk(config, deps, pressure);
   const cold = objects === null
     ? await openNoCold({ core, partitions, staging, logger, now })
-    : await openColdTier({ config, core, objects, staging, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), runner: deps.runner });
+    : await openColdTier({ config, core, objects, staging, frameDisk, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), runner: deps.runner });
   const log = new Log({ core, hot, cold, fences, pressure, staging, snapshotBytesMax: config.snapshotBytesMax, logged, logger, metrics, now }, partitions);
   const folds = new FoldLoop(core, cold, now, logger);
   core.connect({
@@ -111,13 +116,26 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
     await folds.stop();
     await log.stop();
     await cold.stop(COLD_STOP_MS);
+    await frameDisk?.close();
     await sweeps?.end();
     await core.close();
     await store.close();
     await objects?.close();
   };
   const verify = (deep: boolean, signal: AbortSignal): Promise<VerifyReport> => verifyStore({ store: core.store, objects, deep, signal, stagedBytes: (file) => staging.bytes(file) });
-  return { partitions, store: core.store, core, hot, cold, log, pressure, verify, close };
+  return { partitions, store: core.store, core, hot, cold, log, pressure, frameDisk, verify, close };
+}
+
+/** Objects that lie on a disk of this machine are not copied to it again. */
+function openFrameDisk({ cold, dataDir, cacheBytesMax, diskFreeMin }: Config, { logger, metrics, now }: EngineDeps, pressure: Pressure): Promise<FrameDisk | null> {
+  return FrameDisk.open({
+    dir: join(dataDir, 'cache'),
+    bytesMax: cold === 's3' ? cacheBytesMax : 0,
+    isShort: () => pressure.freeBytes < diskFreeMin * DISK_FREE_FACTOR,
+    metrics: coldMetrics(metrics),
+    logger,
+    now,
+  });
 }
 
 function unsealed(core: Core, partitions: number): number {

@@ -57,6 +57,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
       })),
       diskFreeBytes: () => engine.pressure.freeBytes,
       hotBytes: () => engine.cold.hotBytes,
+      diskCacheBytes: () => engine.frameDisk?.bytes ?? null,
       poisoned: () => engine.core.healing,
       subscriptions: () => subscriptions.counts,
     });

@@ -70,6 +70,7 @@ export const trafficMessage: z.ZodType<StoreTraffic> = z.strictObject({
   written: count,
   read: count,
   retries: count,
+  hedges: count,
 });
 
 /** `GET …/items?stream=&offset=`. */

@@ -18,7 +18,7 @@ describe('defaults', () => {
       host: '127.0.0.1', port: 4437, adminHost: '127.0.0.1', adminPort: 4438, adminToken: null, nodeAdminUrl: 'http://127.0.0.1:4438',
       publicUrl: null, dataDir: './data', cold: 'fs', s3: null, partitions: 1, redisUrl: null, jobs: 'embedded',
       sealBytes: 33_554_432, sealAgeMs: 60_000, hotKeepMs: 600_000, hotBytesMax: 8_589_934_592, diskFreeMin: 536_870_912,
-      requestBytesMax: 33_554_432, snapshotBytesMax: 1_073_741_824, corsOrigins: [], webhookAllow: ['127.0.0.0/8', '::1/128'],
+      cacheBytesMax: 0, requestBytesMax: 33_554_432, snapshotBytesMax: 1_073_741_824, corsOrigins: [], webhookAllow: ['127.0.0.0/8', '::1/128'],
       auth: null, allowOpen: false, log: 'info', warnings: [],
     });
   });

@@ -47,6 +47,8 @@ export interface Config {
   readonly hotKeepMs: number;
   readonly hotBytesMax: number;
   readonly diskFreeMin: number;
+  /** 0: no cache of cold frames on disk. */
+  readonly cacheBytesMax: number;
   readonly requestBytesMax: number;
   readonly snapshotBytesMax: number;
   /** Origins, or the one entry `*`. */
@@ -159,6 +161,7 @@ function compose(parsed: Parsed, warnings: readonly string[]): Config {
     hotKeepMs: parsed.hotKeepMs ?? 600_000,
     hotBytesMax: parsed.hotBytesMax ?? 8_589_934_592,
     diskFreeMin: parsed.diskFreeMin ?? 536_870_912,
+    cacheBytesMax: parsed.cacheBytesMax ?? 0,
     requestBytesMax: parsed.requestBytesMax ?? 33_554_432,
     snapshotBytesMax: parsed.snapshotBytesMax ?? (cold === 'none' ? SNAPSHOT_BYTES_MAX_WITHOUT_COLD : SNAPSHOT_BYTES_CEILING),
     corsOrigins: parsed.corsOrigins ?? [],
@@ -216,6 +219,7 @@ function oddities(config: Config, parsed: Parsed): string[] {
   }
   if (config.cold !== 's3' && parsed.s3Bucket !== undefined) odd.push(`FIRN_S3_BUCKET has no effect with FIRN_COLD=${config.cold}`);
   if (parsed.s3Bucket === undefined && (parsed.s3Prefix ?? parsed.s3Endpoint ?? parsed.s3Region ?? parsed.s3Sse) !== undefined) odd.push('FIRN_S3_… has no effect without FIRN_S3_BUCKET');
+  if (config.cold !== 's3' && config.cacheBytesMax > 0) odd.push(`FIRN_CACHE_BYTES_MAX has no effect with FIRN_COLD=${config.cold}: the objects lie on disk already`);
   if (config.jobs === 'queue' && config.cold === 'fs') odd.push('FIRN_JOBS=queue leaves jobs to workers elsewhere, and with FIRN_COLD=fs none of them reaches the objects of this node: nothing is sealed');
   if (config.jobs === 'embedded' && config.redisUrl !== null) odd.push('FIRN_REDIS_URL has no effect with FIRN_JOBS=embedded');
   return odd;

@@ -138,6 +138,7 @@ export const VARIABLES = {
   hotKeepMs: whole('FIRN_HOT_KEEP_MS', 0, PERIOD_MS_MAX, '600000', 'Keep sealed data hot this long for recent reads and complete bootstraps, ms; 0 evicts at once. Earlier, oldest first, while all hot bytes exceed `FIRN_HOT_BYTES_MAX` or free disk is below twice `FIRN_DISK_FREE_MIN`.'),
   hotBytesMax: whole('FIRN_HOT_BYTES_MAX', 1, Number.MAX_SAFE_INTEGER, '8589934592', 'Unsealed bytes from which writes get 503 `COLD_BACKPRESSURE` with `Retry-After`; no limit with `FIRN_COLD=none`.'),
   diskFreeMin: whole('FIRN_DISK_FREE_MIN', 0, Number.MAX_SAFE_INTEGER, '536870912', 'Free disk bytes below which writes get 503 `WAL_DISK_PRESSURE`, until twice as much is free.'),
+  cacheBytesMax: whole('FIRN_CACHE_BYTES_MAX', 0, Number.MAX_SAFE_INTEGER, '0', 'Disk that frames read from the object store may take in `cache/` of the data directory, bytes; 0 keeps none there. It yields while free disk is below twice `FIRN_DISK_FREE_MIN`; no effect without S3.'),
   requestBytesMax: whole('FIRN_REQUEST_BYTES_MAX', 1, REQUEST_BYTES_CEILING, '33554432', 'Largest body of one append or create, bytes.'),
   snapshotBytesMax: whole('FIRN_SNAPSHOT_BYTES_MAX', 1, SNAPSHOT_BYTES_CEILING, `1073741824; with \`FIRN_COLD=none\` ${SNAPSHOT_BYTES_MAX_WITHOUT_COLD}`, 'Largest snapshot, bytes.'),
   corsOrigins: list('FIRN_CORS_ORIGINS', CORS_ENTRY, '*, or http and https origins separated by commas', NONE, 'Origins that get `Access-Control-Allow-Origin`, with every protocol header exposed.'),

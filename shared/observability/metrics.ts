@@ -18,6 +18,8 @@ export const TIERS = ['hot', 'cold'] as const;
 export const DAMAGE_KINDS = ['hot', 'object', 'log', 'checkpoint', 'snapshot'] as const;
 export const OBJECT_KINDS = ['segment', 'snapshot', 'merged', 'log', 'checkpoint', 'other'] as const;
 export const CACHE_RESULTS = ['hit', 'miss'] as const;
+export const DISK_CACHE_RESULTS = ['hit', 'miss', 'damaged'] as const;
+export const CACHE_STAGES = ['memory', 'disk'] as const;
 export const DELIVERY_RESULTS = ['done', 'accepted', 'failed'] as const;
 export const LIVE_KINDS = ['long-poll', 'sse'] as const;
 
@@ -53,6 +55,8 @@ export interface MetricSources {
   partitions(): readonly { readonly partition: number; readonly unsealedBytes: number; readonly unsealedAgeMs: number }[];
   diskFreeBytes(): number | null;
   hotBytes(): number | null;
+  /** null: there is no cache on disk. */
+  diskCacheBytes(): number | null;
   bodiesInFlightBytes(): number | null;
   /** true while writes are refused because a batch failed. */
   poisoned(): boolean;
@@ -60,7 +64,7 @@ export interface MetricSources {
 }
 
 const NOTHING: MetricSources = {
-  partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, bodiesInFlightBytes: () => null, poisoned: () => false, subscriptions: () => null,
+  partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, diskCacheBytes: () => null, bodiesInFlightBytes: () => null, poisoned: () => false, subscriptions: () => null,
 };
 
 export interface Metrics {
@@ -84,6 +88,10 @@ export interface Metrics {
   readonly objectBytesWritten: Readonly<Record<(typeof OBJECT_KINDS)[number], Tally>>;
   readonly objectsDeleted: Tally;
   readonly frameCache: Readonly<Record<(typeof CACHE_RESULTS)[number], Tally>>;
+  /** Frames that memory did not hold, looked for in the cache on disk. */
+  readonly diskCache: Readonly<Record<(typeof DISK_CACHE_RESULTS)[number], Tally>>;
+  readonly frameEvictions: Readonly<Record<(typeof CACHE_STAGES)[number], Tally>>;
+  readonly diskCacheWriteFailures: Tally;
   /** Calls of the object store that failed. */
   readonly storeErrors: Tally;
   /** Calls of the object store, their bytes and repeats. */
@@ -115,6 +123,7 @@ function gauges(registry: Registry, sources: () => MetricSources): void {
   readGauge(registry, { name: 'firn_unsealed_age_seconds', help: 'Age of the oldest change not yet in the cold tier.' }, ['partition'], perPartition((row) => row.unsealedAgeMs / 1_000));
   readGauge(registry, { name: 'firn_disk_free_bytes', help: 'Free bytes of the disk that holds the data directory.' }, [], () => one(sources().diskFreeBytes()));
   readGauge(registry, { name: 'firn_hot_bytes', help: 'Logical bytes held in the hot tier.' }, [], () => one(sources().hotBytes()));
+  readGauge(registry, { name: 'firn_disk_cache_bytes', help: 'Room that the cache of cold frames on disk takes.' }, [], () => one(sources().diskCacheBytes()));
   readGauge(registry, { name: 'firn_request_bodies_in_flight_bytes', help: 'Bytes of request bodies held in memory.' }, [], () => one(sources().bodiesInFlightBytes()));
   for (const [name, help, pick] of [
     ['firn_subscriptions', 'Subscriptions.', 'subscriptions'], ['firn_subscription_links', 'Links of subscriptions through patterns.', 'links'],
@@ -153,6 +162,7 @@ function storeMeter(registry: Registry, whose: '' | 'worker_'): StoreMeter {
     STORE_OPS.flatMap((op) => STORE_OUTCOMES.map((outcome) => ({ labels: { op, outcome }, value: counts[op]?.[outcome] ?? 0 })).filter(({ labels, value }) => value > 0 || labels.outcome === 'ok')));
   const bytes = tallyFamily(registry, { name: `firn_${whose}store_bytes_total`, help: `Bytes of bodies written to the object store and read from it${by}.` }, 'direction', ['written', 'read']);
   const retries = tallyCounter(registry, { name: `firn_${whose}store_retries_total`, help: `Requests to the object store that were made again after a fault${by}.` });
+  const hedges = tallyCounter(registry, { name: `firn_${whose}store_hedges_total`, help: `Second GETs made beside one whose answer was late${by}.` });
   return {
     request: (op, outcome, count = 1) => {
       const row = counts[op] as Record<string, number>;
@@ -160,6 +170,7 @@ function storeMeter(registry: Registry, whose: '' | 'worker_'): StoreMeter {
     },
     bytes: (direction, count) => bytes[direction].add(count),
     retry: (count) => retries.add(count),
+    hedge: (count) => hedges.add(count),
   };
 }
 
@@ -190,6 +201,9 @@ export function createMetrics(): Metrics {
     objectBytesWritten: family('firn_object_bytes_written_total', 'Bytes written to the cold tier.', 'kind', OBJECT_KINDS),
     objectsDeleted: counter('firn_objects_deleted_total', 'Objects deleted from the cold tier.'),
     frameCache: family('firn_frame_cache_total', 'Cold frames asked for, by whether the cache held them.', 'result', CACHE_RESULTS),
+    diskCache: family('firn_disk_cache_total', 'Cold frames looked for in the cache on disk, by what was found.', 'result', DISK_CACHE_RESULTS),
+    frameEvictions: family('firn_cache_evictions_total', 'Cold frames dropped to make room, by stage of the cache.', 'stage', CACHE_STAGES),
+    diskCacheWriteFailures: counter('firn_disk_cache_write_failures_total', 'Cold frames that could not be written to the cache on disk.'),
     store: storeMeter(registry, ''),
     workerStore: storeMeter(registry, 'worker_'),
     storeErrors: counter('firn_object_store_errors_total', 'Calls of the object store that failed.'),

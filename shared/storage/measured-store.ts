@@ -15,6 +15,8 @@ export interface StoreMeter {
   bytes(direction: 'written' | 'read', bytes: number): void;
   /** A request of a call was made again. */
   retry(count?: number): void;
+  /** A second GET was made beside one whose answer was late. */
+  hedge(count?: number): void;
 }
 
 /** What a store was asked in some time. */
@@ -24,6 +26,7 @@ export interface StoreTraffic {
   readonly written: number;
   readonly read: number;
   readonly retries: number;
+  readonly hedges: number;
 }
 
 /** Counts until somebody takes the counts: for a process that tells another one. */
@@ -31,6 +34,7 @@ export class StoreTally implements StoreMeter {
   #requests = new Map<string, StoreTraffic['requests'][number]>();
   #bytes = { written: 0, read: 0 };
   #retries = 0;
+  #hedges = 0;
 
   request(op: StoreOp, outcome: StoreOutcome, count = 1): void {
     const name = `${op} ${outcome}`;
@@ -45,22 +49,28 @@ export class StoreTally implements StoreMeter {
     this.#retries += count;
   }
 
+  hedge(count = 1): void {
+    this.#hedges += count;
+  }
+
   /** What was counted since the last call; null: nothing. */
   take(): StoreTraffic | null {
-    const taken: StoreTraffic = { requests: [...this.#requests.values()], ...this.#bytes, retries: this.#retries };
+    const taken: StoreTraffic = { requests: [...this.#requests.values()], ...this.#bytes, retries: this.#retries, hedges: this.#hedges };
     this.#requests = new Map();
     this.#bytes = { written: 0, read: 0 };
     this.#retries = 0;
-    return taken.requests.length === 0 && taken.written + taken.read + taken.retries === 0 ? null : taken;
+    this.#hedges = 0;
+    return taken.requests.length === 0 && taken.written + taken.read + taken.retries + taken.hedges === 0 ? null : taken;
   }
 }
 
 /** Adds traffic to what a meter counted. */
-export function addTraffic(meter: StoreMeter, { requests, written, read, retries }: StoreTraffic): void {
+export function addTraffic(meter: StoreMeter, { requests, written, read, retries, hedges }: StoreTraffic): void {
   for (const { op, outcome, count } of requests) meter.request(op, outcome, count);
   meter.bytes('written', written);
   meter.bytes('read', read);
   meter.retry(retries);
+  meter.hedge(hedges);
 }
 
 export class MeasuredStore implements ObjectStore {

@@ -14,5 +14,5 @@ export async function openS3(s3: S3StoreOptions, logger: Logger, meter: StoreMet
     meter.retry();
     logger.debug({ event: 'store-retry', why }, 'a request to the object store is made again');
   };
-  return new MeasuredStore(await S3ObjectStore.open(s3, { onRetry }), meter);
+  return new MeasuredStore(await S3ObjectStore.open(s3, { onRetry, onHedge: () => meter.hedge() }), meter);
 }

@@ -479,7 +479,7 @@ describe('workers that stop taking, or leave', () => {
     // The cut answer was one that the node had counted: about is what a lost answer costs.
     for (const line of ['firn_worker_store_requests_total{op="put",outcome="ok"} 2', 'firn_worker_store_requests_total{op="get",outcome="ok"} 3', 'firn_worker_store_bytes_total{direction="read"} 645']) expect(text).toContain(line);
     expect(text).toContain('firn_store_requests_total{op="put",outcome="ok"} 0');
-    const odd = await fetch(`http://127.0.0.1:${over.proxy.port}/__firn/work/${over.rig.cold.work!.storeId}/traffic`, { method: 'POST', headers: { authorization: 'Bearer right' }, body: '{"requests":[{"op":"put","outcome":"ok","count":-1}],"written":0,"read":0,"retries":0}' });
+    const odd = await fetch(`http://127.0.0.1:${over.proxy.port}/__firn/work/${over.rig.cold.work!.storeId}/traffic`, { method: 'POST', headers: { authorization: 'Bearer right' }, body: '{"requests":[{"op":"put","outcome":"ok","count":-1}],"written":0,"read":0,"retries":0,"hedges":0}' });
     expect(odd.status).toBe(400);
   });
 

@@ -15,6 +15,10 @@ export interface ColdMetrics {
   sealed(seconds: number): void;
   evicted(bytes: number): void;
   frame(result: 'hit' | 'miss'): void;
+  /** A frame that memory did not hold was looked for on disk; `damaged`: it was there and failed its sum. */
+  diskFrame(result: keyof Metrics['diskCache']): void;
+  frameEvicted(from: keyof Metrics['frameEvictions']): void;
+  diskWriteFailed(): void;
   jobFailed(): void;
 }
 
@@ -32,6 +36,9 @@ export function coldMetrics(metrics: Metrics): ColdMetrics {
     },
     evicted: (bytes) => metrics.evictedBytes.add(bytes),
     frame: (result) => metrics.frameCache[result].add(),
+    diskFrame: (result) => metrics.diskCache[result].add(),
+    frameEvicted: (from) => metrics.frameEvictions[from].add(),
+    diskWriteFailed: () => metrics.diskCacheWriteFailures.add(),
     jobFailed: () => metrics.jobFailures.add(),
   };
 }

@@ -1,5 +1,6 @@
 /**
- * Decompressed frames of data objects in memory, and the one way by which they are fetched (design section 6, R115).
+ * Decompressed frames of data objects in memory, and the one way by which they are fetched: from the cache on disk where there is one and it holds them, else from the object store
+ * (design section 6, R115).
  *
  * Owns: the cache, and which fetch brings which frame. Promises: at most `bytesMax` of raw bytes are kept (I11); a frame is fetched once however many
  * wait for it; neighbours are fetched by one GET; a fetch that nobody waits for any more is cancelled; a failure is never kept.
@@ -8,6 +9,7 @@ import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { DeadlinePassed, withSignal } from '../../../shared/time/joined-signal.js';
 import type { ColdMetrics } from './cold-metrics.js';
+import type { FrameDisk } from './frame-disk.js';
 import { FrameFetch, type AheadCount, type FrameOf } from './frame-fetch.js';
 import { FrameMemory } from './frame-memory.js';
 import { FRAME_CACHE_BYTES_MAX, GET_DEADLINE_MS, SLOW_GET_FRAMES } from './limits.js';
@@ -23,6 +25,8 @@ interface Pending {
 export interface FrameCacheOptions {
   readonly store: ObjectStore;
   readonly metrics: ColdMetrics;
+  /** What memory does not hold is looked for here before the store is asked. */
+  readonly disk?: FrameDisk | null;
   readonly bytesMax?: number;
   /** Longest wait for one frame, ms. */
   readonly deadlineMs?: number;
@@ -36,7 +40,7 @@ export class FrameCache {
 
   constructor(options: FrameCacheOptions) {
     this.#options = options;
-    this.#kept = new FrameMemory(options.bytesMax ?? FRAME_CACHE_BYTES_MAX);
+    this.#kept = new FrameMemory(options.bytesMax ?? FRAME_CACHE_BYTES_MAX, () => options.metrics.frameEvicted('memory'));
   }
 
   get bytes(): number {
@@ -78,21 +82,27 @@ export class FrameCache {
     }
   }
 
-  /** The first frame, which is missing, and those behind it that are missing as well. */
+  /** The first frame, which is missing, and those behind it that are missing as well and come from the same place. */
   #missing(frames: readonly FrameOf[]): readonly FrameOf[] {
-    const end = frames.findIndex((frame, index) => index > 0 && (this.#kept.has(nameOf(frame)) || this.#pending.has(nameOf(frame))));
+    const onDisk = this.#isOnDisk(frames[0] as FrameOf);
+    const end = frames.findIndex((frame, index) => index > 0 && (this.#kept.has(nameOf(frame)) || this.#pending.has(nameOf(frame)) || this.#isOnDisk(frame) !== onDisk));
     return end < 0 ? frames : frames.slice(0, end);
+  }
+
+  #isOnDisk(frame: FrameOf): boolean {
+    return this.#options.disk?.has(frame) ?? false;
   }
 
   /** Fetches frames; answers the first. */
   #start(frames: readonly FrameOf[]): Pending {
-    const first = frames[0] as FrameOf;
-    const length = frames.reduce((sum, frame) => sum + frame.frameBytes, 0);
     const names = frames.map(nameOf);
     const fetch: FrameFetch = new FrameFetch(frames, {
       ahead: this.#ahead,
-      open: (signal) => this.#options.store.stream(objectKey(first.object), { from: first.frameAt, length }, signal),
-      onFrame: (index, raw) => this.#kept.put(names[index] as string, raw),
+      open: (signal) => this.#stored(frames, signal),
+      onFrame: (index, raw, stored) => {
+        this.#kept.put(names[index] as string, raw);
+        this.#options.disk?.put(frames[index] as FrameOf, stored);
+      },
       onGone: (index) => {
         const name = names[index] as string;
         if (this.#pending.get(name)?.fetch === fetch) this.#pending.delete(name);
@@ -101,6 +111,21 @@ export class FrameCache {
     for (const [index, name] of names.entries()) this.#pending.set(name, { fetch, index });
     void fetch.run();
     return { fetch, index: 0 };
+  }
+
+  /** Stored bytes of a row of frames: from disk as far as they are there and whole, the rest by one GET. */
+  async *#stored(frames: readonly FrameOf[], signal: AbortSignal): AsyncGenerator<Buffer, void> {
+    const { disk, store } = this.#options;
+    let rest = frames;
+    for (; rest.length > 0 && this.#isOnDisk(rest[0] as FrameOf); rest = rest.slice(1)) {
+      const stored = await disk?.read(rest[0] as FrameOf);
+      signal.throwIfAborted();
+      if (!stored) break;
+      yield stored;
+    }
+    const [first] = rest;
+    if (first === undefined) return;
+    yield* store.stream(objectKey(first.object), { from: first.frameAt, length: rest.reduce((sum, frame) => sum + frame.frameBytes, 0) }, signal);
   }
 }
 

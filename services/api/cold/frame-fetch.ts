@@ -20,8 +20,8 @@ export interface FetchHooks {
   readonly ahead: AheadCount;
   /** The stored bytes of the whole row. */
   readonly open: (signal: AbortSignal) => AsyncIterable<Buffer>;
-  /** Raw bytes of a frame are there. */
-  readonly onFrame: (index: number, raw: Buffer) => void;
+  /** Raw bytes of a frame are there, and the stored ones that they come from. */
+  readonly onFrame: (index: number, raw: Buffer, stored: Buffer) => void;
   /** Who wants this frame from now on does not find it here. */
   readonly onGone: (index: number) => void;
 }
@@ -59,7 +59,7 @@ export class FrameFetch {
     try {
       for await (const stored of cut(this.#hooks.open(this.#end.signal), this.#frames)) {
         if (this.#end.signal.aborted) return;
-        this.#slot(index).resolve(readFrame(stored, this.#frames[index] as FrameOf));
+        this.#slot(index).resolve(this.#unpacked(index, stored));
         this.#move(++index, this.#asked);
         if (await this.#isWanted()) continue;
         this.rested = true;
@@ -108,11 +108,14 @@ export class FrameFetch {
       slot.settled = true;
       if (index < this.#asked) this.#gone(index);
     };
-    raw.then((bytes) => {
-      this.#hooks.onFrame(index, bytes);
-      settle();
-    }, settle);
+    raw.then(settle, settle);
     return slot;
+  }
+
+  async #unpacked(index: number, stored: Buffer): Promise<Buffer> {
+    const raw = await readFrame(stored, this.#frames[index] as FrameOf);
+    this.#hooks.onFrame(index, raw, stored);
+    return raw;
   }
 
   #move(come: number, asked: number): void {

@@ -19,7 +19,7 @@ export class FrameMemory {
   #next = 0;
   #bytes = 0;
 
-  constructor(bytesMax: number) {
+  constructor(bytesMax: number, private readonly onEvicted: () => void = () => undefined) {
     this.#bytesMax = bytesMax;
   }
 
@@ -58,6 +58,7 @@ export class FrameMemory {
       if (at < from || at >= to) return;
       this.#places.delete(name);
       this.#bytes -= length;
+      this.onEvicted();
     }
   }
 }

@@ -49,6 +49,19 @@ export const DUE_SCAN_MS = 1_000;
 
 /** Bytes of decompressed frames in memory. */
 export const FRAME_CACHE_BYTES_MAX = 33_554_432;
+/** A file of the cache on disk counts for at least so much, bytes: a block of the disk. */
+export const CACHE_FILE_BYTES_MIN = 4_096;
+/** Files of that cache: 64 GiB of whole frames, and some 60 MB of memory for their names. */
+export const CACHE_FILES_MAX = 262_144;
+/** Frames that wait to be written there, bytes; what comes beyond is not kept. */
+export const CACHE_WAITING_BYTES_MAX = 16_777_216;
+/** After a write there that failed none is tried for so long, ms. */
+export const CACHE_REST_MS = 10_000;
+/** Its files are looked at so many at a time when a node starts. */
+export const CACHE_STATS_TOGETHER = 32;
+/** While room on the disk is short so many of its files go at a time, and how often, ms: some 250 MB a second. */
+export const CACHE_SHED_FILES = 1_024;
+export const CACHE_SHED_MS = 1_000;
 /** Neighbouring frames of one object are fetched by one GET up to this many stored bytes: as a stream, of which little is in memory. */
 export const COALESCE_BYTES_MAX = 33_554_432;
 /** A reader of so much at a time, bytes, will come for what follows: the GET goes on into it, as far as one page of references tells. */

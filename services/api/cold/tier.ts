@@ -26,6 +26,7 @@ import { coldMetrics, type ColdMetrics } from './cold-metrics.js';
 import { rowsOfCore } from './core-rows.js';
 import { readIdentity, type Identity } from './directory.js';
 import { FrameCache } from './frame-cache.js';
+import type { FrameDisk } from './frame-disk.js';
 import { DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, START_WAIT_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
 import { LocalPort } from './local-port.js';
 import { PartitionCold } from './partition-cold.js';
@@ -62,6 +63,7 @@ export interface ColdTierOptions {
   readonly runner?: (handlers: JobHandlers, storeId: Promise<string>) => JobRunner;
   readonly steps?: Steps;
   readonly frameCacheBytes?: number;
+  readonly frameDisk?: FrameDisk | null;
 }
 
 /** Opens the cold tier. Throws `StartRefused`, and what damage there is in the log that has to be replayed. */
@@ -97,7 +99,7 @@ export class ObjectColdTier implements ColdTier {
     const { core, objects: store, logger, now, config, nonce } = options;
     const steps = options.steps ?? noSteps;
     this.#metrics = coldMetrics(options.metrics);
-    this.#frames = new FrameCache({ store, metrics: this.#metrics, bytesMax: options.frameCacheBytes });
+    this.#frames = new FrameCache({ store, metrics: this.#metrics, disk: options.frameDisk, bytesMax: options.frameCacheBytes });
     this.#reader = new ColdReader({ hot: core.store, store, frames: this.#frames, logger, metrics: this.#metrics });
     this.partitions = Array.from({ length: partitions }, (_, partition) => new PartitionCold({
       core, store, partition, partitions, logger, now, steps,

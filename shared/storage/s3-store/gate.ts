@@ -9,6 +9,11 @@ export class Gate {
     this.#free = places;
   }
 
+  /** Whether a place is free now. */
+  get hasRoom(): boolean {
+    return this.#free > 0;
+  }
+
   /** Waits for a place; the answer gives it back and may be called again. Throws the signal's reason when it fires first. */
   async enter(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();

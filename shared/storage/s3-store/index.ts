@@ -30,6 +30,8 @@ export interface S3StoreOptions extends S3Place {
 export interface S3StoreDeps {
   /** Each further try, and why. */
   readonly onRetry?: (why: string) => void;
+  /** Each second GET made because the first one was late. */
+  readonly onHedge?: () => void;
   /** In [0, 1): spreads waits. */
   readonly random?: () => number;
 }
@@ -60,6 +62,7 @@ export class S3ObjectStore implements ObjectStore {
       where,
       random: deps.random ?? ((): number => randomInt(RANDOM_STEPS) / RANDOM_STEPS),
       onRetry: deps.onRetry ?? ((): void => undefined),
+      onHedge: deps.onHedge ?? ((): void => undefined),
     });
     return new S3ObjectStore(where, requests, { ...(sse === null ? {} : { ServerSideEncryption: sse }), ...(sseKmsKeyId === null ? {} : { SSEKMSKeyId: sseKmsKeyId }) });
   }

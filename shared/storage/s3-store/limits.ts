@@ -18,6 +18,15 @@ export const SEND_BUFFER_BYTES_MAX = 4_194_304;
 export const RETRY_MS = 50;
 export const RETRY_MAX_MS = 2_000;
 
+/** A second GET follows a first one without an answer after the 99th percentile of the waits of late, but never sooner than this, ms. */
+export const HEDGE_WAIT_MS_MIN = 50;
+/** Share of GETs that may get a second one, and how many may be saved up. */
+export const HEDGE_SHARE = 0.05;
+export const HEDGE_CREDIT_MAX = 8;
+/** Waits that the percentile is taken of, the newest ones, and how many have to come before it is taken (again). */
+export const HEDGE_SAMPLES = 1_024;
+export const HEDGE_SAMPLES_MIN = 128;
+
 /**
  * Requests under way at a time. Streams follow whoever reads them, who may be slow, so they are apart: they never hold up a cold read, and neither of them a seal.
  */
@@ -36,4 +45,5 @@ export const LIST_PAGE = 1_000;
 export const UPLOAD_PIECE_BYTES = 262_144;
 
 if (CONNECT_MS > STALL_MS) throw new Error('a connection has to be given up before the try that waits for it');
+if (HEDGE_WAIT_MS_MIN >= STALL_MS) throw new Error('a second GET has to come before the first one is given up');
 if (OPERATION_MS < 2 * STALL_MS) throw new Error('there has to be time for a second try after one that stalled');

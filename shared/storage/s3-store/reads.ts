@@ -2,7 +2,8 @@
  * Reading an object: ranges as a stream that survives cuts.
  *
  * Owns: the way from a range to exactly its bytes (I9). Promises: a body that ends early, whatever its status said, is never the end: it goes on where it broke off
- * until the deadline; the size of an object is taken from `Content-Range`, not from the length of an answer; a reader that leaves or rests holds no socket.
+ * until the deadline; the size of an object is taken from `Content-Range`, not from the length of an answer; a reader that leaves or rests holds no socket; where the head of an answer is
+ * late, a second GET is made beside the first (`hedge`).
  */
 import type { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
@@ -30,6 +31,8 @@ interface OpenBody {
   readonly total: number;
   /** To be read to its end or left. */
   readonly pieces: AsyncIterable<Buffer>;
+  /** Ends it unread. */
+  discard(): void;
 }
 
 /** Bytes of a range, or of the whole object. Throws `ObjectMissing`, `ObjectDamaged`, `StoreUnavailable`, the signal's reason. */
@@ -40,7 +43,7 @@ export async function* readObject(requests: Requests, kind: 'stream' | 'read', k
   let total: number | null = null;
   while (from !== end) {
     try {
-      const body = await openBody(requests, retries, { kind, key, from, end, total }, signal);
+      const body = await openEither(requests, retries, { kind, key, from, end, total }, signal);
       total = body.total;
       end ??= total;
       for await (const piece of body.pieces) {
@@ -85,21 +88,35 @@ async function goesOn(retries: Retries, error: unknown, { key, from, end }: Want
   }
 }
 
-function openBody(requests: Requests, retries: Retries, wanted: Wanted, signal: AbortSignal | undefined): Promise<OpenBody> {
+function openEither(requests: Requests, retries: Retries, wanted: Wanted, signal: AbortSignal | undefined): Promise<OpenBody> {
+  return requests.hedges.race({
+    ask: (quit) => openBody(requests, retries, wanted, signal, quit),
+    discard: (late) => late.discard(),
+    hasRoom: () => requests.hasRoom(wanted.kind),
+  });
+}
+
+function openBody(requests: Requests, retries: Retries, wanted: Wanted, signal: AbortSignal | undefined, quit?: AbortSignal): Promise<OpenBody> {
   const { kind, key, from, end } = wanted;
   return requests.once(kind, retries, signal, async (own) => {
     const range = `bytes=${from}-${end === null ? '' : end - 1}`;
+    const askedMs = performance.now();
     const out = await requests.client.send(new GetObjectCommand({ ...requests.at(key), Range: range }), { abortSignal: own.watch.signal });
+    requests.hedges.answered(performance.now() - askedMs);
     const body = out.Body as Readable;
     try {
       const { last, total } = placeOf(wanted, out.ContentRange);
       own.keep();
-      return { total, pieces: piecesOf(body, last + 1 - from, own) };
+      const discard = (): void => {
+        body.destroy();
+        own.end();
+      };
+      return { total, pieces: piecesOf(body, last + 1 - from, own), discard };
     } catch (error) {
       body.destroy();
       throw error;
     }
-  });
+  }, quit);
 }
 
 /** Last byte of an answer and bytes of the whole object, checked against what was asked for. */

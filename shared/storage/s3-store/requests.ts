@@ -10,6 +10,7 @@ import { withSignal } from '../../time/joined-signal.js';
 import { StoreUnavailable } from '../object-store.js';
 import { TryFailed, type AnswerKind } from './failures.js';
 import { Gate } from './gate.js';
+import { Hedges } from './hedge.js';
 import { OTHERS_MAX, READS_MAX, STREAMS_MAX } from './limits.js';
 import { Retries, type RetryRules } from './retries.js';
 import { Watch } from './watch.js';
@@ -33,11 +34,14 @@ export interface RequestsOptions {
   readonly where: string;
   readonly random: () => number;
   readonly onRetry: (why: string) => void;
+  /** A second GET was made because the first one was late. */
+  readonly onHedge: () => void;
 }
 
 export class Requests {
   readonly client: S3Client;
   readonly bucket: string;
+  readonly hedges: Hedges;
   readonly #options: RequestsOptions;
   readonly #closing = new AbortController();
   readonly #gates = { stream: new Gate(STREAMS_MAX), read: new Gate(READS_MAX), other: new Gate(OTHERS_MAX) };
@@ -45,6 +49,7 @@ export class Requests {
   constructor(options: RequestsOptions) {
     this.client = options.client;
     this.bucket = options.bucket;
+    this.hedges = new Hedges(options.onHedge);
     this.#options = options;
     // One for each request under way or waiting, which are bounded elsewhere.
     setMaxListeners(0, this.#closing.signal);
@@ -70,10 +75,15 @@ export class Requests {
     return new Retries({ ...rules, what: `${what} in ${where}`, signal, random, onRetry });
   }
 
-  /** One try. Throws what failed, as the SDK says it; the reason of a signal; `TryFailed` for one that did not move. */
-  async once<T>(kind: Kind, retries: Retries, signal: AbortSignal | undefined, work: (own: Try) => Promise<T>): Promise<T> {
+  /** Whether a request of a kind would begin at once. */
+  hasRoom(kind: Kind): boolean {
+    return this.#gates[kind].hasRoom;
+  }
+
+  /** One try. Throws what failed, as the SDK says it; the reason of a signal; `TryFailed` for one that did not move. `quit` ends this one try. */
+  async once<T>(kind: Kind, retries: Retries, signal: AbortSignal | undefined, work: (own: Try) => Promise<T>, quit?: AbortSignal): Promise<T> {
     const leave = await this.#enter(kind, retries.leftMs, signal);
-    const watch = new Watch([signal, this.#closing.signal]);
+    const watch = new Watch([signal, this.#closing.signal, quit]);
     let kept = false;
     const end = (): void => {
       watch.end();
