@@ -6,6 +6,7 @@
  */
 import type { Config } from '../../shared/config/index.js';
 import { createMetrics, type Logger } from '../../shared/observability/index.js';
+import { FirnError } from '../../shared/protocol/errors.js';
 import { createAdminApp } from './admin/app.js';
 import { WorkRoutes } from './admin/work-routes.js';
 import { StartRefused } from './cold/start-refused.js';
@@ -57,6 +58,8 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
       })),
       diskFreeBytes: () => engine.pressure.freeBytes,
       hotBytes: () => engine.cold.hotBytes,
+      unsealedBytesMax: () => (config.cold === 'none' ? null : config.hotBytesMax),
+      refusals: () => refusalCodes(engine),
       diskCacheBytes: () => engine.frameDisk?.bytes ?? null,
       poisoned: () => engine.core.healing,
       subscriptions: () => subscriptions.counts,
@@ -85,6 +88,12 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
 }
 
 /** How jobs run: under BullMQ when the settings name a Redis, else in this process. */
+/** Codes under which the node, or one of its partitions, refuses writes now. */
+function refusalCodes({ cold, core, partitions, pressure }: Engine): string[] {
+  const errors = [pressure.refusal, ...Array.from({ length: partitions }, (_, partition) => cold.refusal(partition))];
+  return [...(core.healing ? ['OUTCOME_UNKNOWN'] : []), ...errors.flatMap((error) => (error instanceof FirnError ? [error.code] : []))];
+}
+
 async function runnerOf(config: Config, { logger, now = processClock }: NodeDeps): Promise<EngineDeps['runner']> {
   const { redisUrl: url, jobs: role } = config;
   if (url === null || role === 'embedded') return undefined;

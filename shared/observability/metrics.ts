@@ -20,6 +20,8 @@ export const OBJECT_KINDS = ['segment', 'snapshot', 'merged', 'log', 'checkpoint
 export const CACHE_RESULTS = ['hit', 'miss'] as const;
 export const DISK_CACHE_RESULTS = ['hit', 'miss', 'damaged'] as const;
 export const CACHE_STAGES = ['memory', 'disk'] as const;
+/** Codes under which a node refuses all writes, or those of a partition, until something ends that is not the client's doing. */
+export const REFUSAL_CODES = ['COLD_BACKPRESSURE', 'WAL_DISK_PRESSURE', 'APPLY_STOPPED', 'NO_LEADER', 'OUTCOME_UNKNOWN'] as const;
 export const DELIVERY_RESULTS = ['done', 'accepted', 'failed'] as const;
 export const LIVE_KINDS = ['long-poll', 'sse'] as const;
 
@@ -58,13 +60,17 @@ export interface MetricSources {
   /** null: there is no cache on disk. */
   diskCacheBytes(): number | null;
   bodiesInFlightBytes(): number | null;
+  /** Unsealed bytes from which writes are refused; null: no limit. */
+  unsealedBytesMax(): number | null;
+  /** Codes under which writes are refused now. */
+  refusals(): readonly string[];
   /** true while writes are refused because a batch failed. */
   poisoned(): boolean;
   subscriptions(): { readonly subscriptions: number; readonly links: number; readonly delivering: number; readonly waiting: number } | null;
 }
 
 const NOTHING: MetricSources = {
-  partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, diskCacheBytes: () => null, bodiesInFlightBytes: () => null, poisoned: () => false, subscriptions: () => null,
+  partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, diskCacheBytes: () => null, unsealedBytesMax: () => null, refusals: () => [], bodiesInFlightBytes: () => null, poisoned: () => false, subscriptions: () => null,
 };
 
 export interface Metrics {
@@ -121,6 +127,11 @@ function gauges(registry: Registry, sources: () => MetricSources): void {
     sources().partitions().map((row) => ({ labels: { partition: String(row.partition) }, value: pick(row) }));
   readGauge(registry, { name: 'firn_unsealed_bytes', help: 'Bytes not yet in the cold tier.' }, ['partition'], perPartition((row) => row.unsealedBytes));
   readGauge(registry, { name: 'firn_unsealed_age_seconds', help: 'Age of the oldest change not yet in the cold tier.' }, ['partition'], perPartition((row) => row.unsealedAgeMs / 1_000));
+  readGauge(registry, { name: 'firn_unsealed_bytes_max', help: 'Bytes not yet in the cold tier, of all partitions, from which writes are refused.' }, [], () => one(sources().unsealedBytesMax()));
+  readGauge(registry, { name: 'firn_writes_refused', help: '1 while writes, or those of one partition, are refused under this code.' }, ['code'], () => {
+    const refused = new Set(sources().refusals());
+    return REFUSAL_CODES.map((code) => ({ labels: { code }, value: refused.has(code) ? 1 : 0 }));
+  });
   readGauge(registry, { name: 'firn_disk_free_bytes', help: 'Free bytes of the disk that holds the data directory.' }, [], () => one(sources().diskFreeBytes()));
   readGauge(registry, { name: 'firn_hot_bytes', help: 'Logical bytes held in the hot tier.' }, [], () => one(sources().hotBytes()));
   readGauge(registry, { name: 'firn_disk_cache_bytes', help: 'Room that the cache of cold frames on disk takes.' }, [], () => one(sources().diskCacheBytes()));

@@ -23,6 +23,8 @@ export const SLICE_ROWS_MAX = 1_000;
 /** Ranges (blocks) of one plan, and its raw bytes; a stream is never cut, so the last one may go beyond both. */
 export const PLAN_RANGES_MAX = 65_536;
 export const PLAN_BYTES_MAX = 268_435_456;
+/** A backlog of more than one plan is sealed by age: into so many bands at most it is cut, each of which costs a walk over its partition's marks. */
+export const BACKLOG_BANDS_MAX = 8;
 /** Steps of clean-up in one round, so that what waits for the log is not looked at without end. */
 export const CLEAN_STEPS_MAX = 256;
 /** Purges of one plan. */

@@ -263,21 +263,21 @@ export class PartitionCold {
 
   async #sealWhileDue(): Promise<void> {
     while (this.due && !this.#options.stop.aborted) {
-      const step = await this.sealOnce('', null);
-      if (step.outcome === null || step.outcome.kind === 'given-up') return;
+      const { outcome } = await this.sealOnce('', null, NO_KEYS, true);
+      if ((outcome === null && !this.seals.isPartial) || outcome?.kind === 'given-up') return;
     }
   }
 
   /** Plans what is dirty under the prefix, and of `also`, from a dirty row on, and waits until the plan is finished. */
-  sealOnce(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey> = NO_KEYS): Promise<SealStep> {
+  sealOnce(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey> = NO_KEYS, oldestFirst = false): Promise<SealStep> {
     return this.#sealLane.run(async () => {
       if (this.#options.stop.aborted) throw new Stopped();
       if (!this.sealing) return NOTHING;
       // Only a pass from the first dirty row on says anything about what is due.
-      if (prefix !== '' || from !== null) return this.#sealPart(prefix, from, also);
-      this.seals.begin();
+      if (prefix !== '' || from !== null) return this.#sealPart(prefix, from, also, null);
+      const upToMs = this.seals.begin(oldestFirst);
       try {
-        const step = await this.#sealPart(prefix, from, also);
+        const step = await this.#sealPart(prefix, from, also, upToMs);
         const { outcome, next, retryMs } = step;
         if (outcome?.kind === 'given-up') this.seals.failed();
         else this.seals.end({ whole: next === null, sealedBytes: outcome?.bytes ?? 0, retryMs });
@@ -289,8 +289,8 @@ export class PartitionCold {
     });
   }
 
-  async #sealPart(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>): Promise<SealStep> {
-    const contents = await this.#collect(prefix, from, also);
+  async #sealPart(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>, upToMs: number | null): Promise<SealStep> {
+    const contents = await this.#collect(prefix, from, also, upToMs);
     const { next, skipped, restless, awaited } = contents;
     if (contents.streams.length + contents.deletes.length + contents.purges.length === 0) return { outcome: null, next, skipped, awaited, retryMs: this.#retryMs(skipped, restless) };
     const plan = this.board.open({ kind: 'seal', contents });
@@ -307,13 +307,14 @@ export class PartitionCold {
     return restless > 0 ? soon : (this.parking.nextMs ?? soon);
   }
 
-  async #collect(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>): Promise<PlanContents> {
+  async #collect(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>, upToMs: number | null): Promise<PlanContents> {
     const { core, logger, metrics } = this.#options;
     const contents = await collectPlan(core, {
       partition: this.partition,
       prefix,
       also,
       from,
+      upToMs,
       isParked: (incarnation) => this.parking.isParked(incarnation),
       onDamage: (key, incarnation, error) => {
         metrics.damage('hot');

@@ -63,6 +63,8 @@ export interface PlanRequest {
   readonly also: ReadonlySet<StreamKey>;
   /** Begin at this dirty row. */
   readonly from: Buffer | null;
+  /** Only what is dirty since then or longer, ms; null: all. */
+  readonly upToMs: number | null;
   /** Streams whose range could not be read lately. */
   isParked(incarnation: Incarnation): boolean;
   /** The state of a stream, or what marks it dirty (no key then), could not be read: it is left out. */
@@ -151,6 +153,7 @@ async function lookAt(core: LogCore, request: PlanRequest, row: HotEntry): Promi
     const dirty = dirtyRow.decode(row.value);
     key = dirty.key;
     if (request.prefix !== '' && !key.startsWith(request.prefix) && !request.also.has(key)) return null;
+    if (request.upToMs !== null && dirty.sinceMs > request.upToMs) return null;
     if (dirty.deleted) return { key, slot, incarnation };
     if (request.isParked(incarnation)) return 'parked';
     return await core.using(key, (stream) => planStream(core, stream, incarnation));

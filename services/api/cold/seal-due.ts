@@ -3,10 +3,10 @@
  *
  * Owns: the hints between two passes over what is dirty. Promises: whatever a pass did not take, for whatever reason, makes another one due, at once or at a
  * stated time; bytes that a pass could not take (parked, damaged) do not make the next one due by their number, so they cost no PUTs; after a pass that
- * failed the next one waits.
+ * failed the next one waits. A backlog of more than a plan holds, as a store leaves it that was away for long, is taken from its oldest changes on.
  */
 import type { LogCore } from '../log/core.js';
-import { PLAN_RETRY_MS } from './limits.js';
+import { BACKLOG_BANDS_MAX, PLAN_BYTES_MAX, PLAN_RETRY_MS } from './limits.js';
 
 export interface SealDueOptions {
   readonly core: Pick<LogCore, 'unsealedBytes' | 'dirtySinceMs' | 'noteCut'>;
@@ -37,6 +37,10 @@ export class SealDue {
   /** Unsealed bytes that the last whole pass could not take. */
   #leftBytes = 0;
   #notBeforeMs = 0;
+  /** What the pass under way takes at most; null: everything. */
+  #upToMs: number | null = null;
+  /** The last band brought nothing: what there is lies in younger ones, and is not looked for step by step. */
+  #barren = false;
 
   constructor(options: SealDueOptions) {
     this.#options = options;
@@ -57,27 +61,47 @@ export class SealDue {
     return since !== null && at - Math.max(since, this.#cutMs) >= sealAgeMs;
   }
 
+  /** The last pass took the oldest of a backlog only. */
+  get isPartial(): boolean {
+    return this.#upToMs !== null;
+  }
+
   /** Since when the oldest change waits for its seal, in a pass under way or for the next one; null: none does. */
   get sinceMs(): number | null {
     return older(this.#heldSinceMs, this.#options.core.dirtySinceMs(this.#options.partition));
   }
 
-  /** A pass over everything dirty begins, now: what is marked from this moment on counts for the next one, and the pass may find it or not. */
-  begin(): void {
+  /**
+   * A pass over everything dirty begins, now: what is marked from this moment on counts for the next one, and the pass may find it or not. Answers up to which mark it takes streams, ms; null: all.
+   * `oldestFirst`: a backlog is cut by age into bands, the oldest of which the pass takes.
+   */
+  begin(oldestFirst: boolean): number | null {
     const { core, partition, now } = this.#options;
+    this.#upToMs = oldestFirst ? this.#bandEndMs() : null;
     this.#more = false;
     this.#retryMs = null;
     this.#cutMs = now();
     this.#heldSinceMs = this.sinceMs;
     this.#cutBytes = core.unsealedBytes(partition);
     core.noteCut(partition, this.#cutMs);
+    return this.#upToMs;
+  }
+
+  #bandEndMs(): number | null {
+    const { core, partition, now } = this.#options;
+    if (this.#barren) return null;
+    const [since, at] = [this.sinceMs, now()];
+    const bands = Math.min(BACKLOG_BANDS_MAX, Math.ceil((core.unsealedBytes(partition) - this.#leftBytes) / PLAN_BYTES_MAX));
+    return since === null || since >= at || bands < 2 ? null : Math.floor(since + (at - since) / bands);
   }
 
   end({ whole, sealedBytes, retryMs }: PassEnd): void {
     const { core, partition } = this.#options;
     this.#retryMs = retryMs;
-    if (!whole) {
+    this.#barren = this.#upToMs !== null && sealedBytes === 0;
+    if (!whole || this.#upToMs !== null) {
       this.#more = true;
+      if (whole) this.#heldSinceMs = this.#upToMs;
       return;
     }
     this.#heldSinceMs = null;
