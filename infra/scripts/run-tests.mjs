@@ -60,7 +60,7 @@ async function startS3() {
   const { credentialsOf } = await import('../../dist/infra/services/s3-server.js');
   try {
     const server = namedS3(process.env) ?? (await start(process.env));
-    Object.assign(process.env, { FIRN_TEST_S3_ENDPOINT: server.endpoint, FIRN_TEST_S3_NAME: server.name, ...credentialsOf(server) });
+    Object.assign(process.env, { FIRN_TEST_S3_ENDPOINT: server.endpoint, FIRN_TEST_S3_NAME: server.name, FIRN_TEST_S3_TRAITS: JSON.stringify(server.traits), ...credentialsOf(server) });
     process.stdout.write(`\nS3 server of this run: ${server.name} at ${server.endpoint}\n`);
     return server.stop;
   } catch (error) {

@@ -11,11 +11,15 @@ import { join } from 'node:path';
 import { freePort } from '../lib/ports.js';
 import { ensurePrograms } from './debian.js';
 import { answers, run, ServerProcess } from './processes.js';
-import type { S3Server } from './s3-server.js';
+import type { S3Server, S3Traits } from './s3-server.js';
 
 const PACKAGES = ['ceph-mon', 'ceph-osd', 'ceph-base', 'ceph-common', 'radosgw'];
 const PROGRAMS = ['ceph-mon', 'ceph-osd', 'monmaptool', 'ceph', 'radosgw', 'radosgw-admin'];
 const USER = { accessKey: 'test', secretKey: 'testtest' };
+/** Buckets are subdomains of it, for who resolves it to this machine. */
+const DOMAIN = 's3.firn.test';
+/** A key of its test backend, of no worth. */
+const KMS = { id: 'firn-key', secret: Buffer.alloc(32, 7).toString('base64') };
 const READY_MS_MAX = 60_000;
 /** A monitor that has just begun may let a store wait for ever: it is started anew. */
 const STORE_MS_MAX = 10_000;
@@ -72,6 +76,10 @@ memstore device bytes = ${STORE_BYTES}
 [client.rgw]
 rgw frontends = beast endpoint=127.0.0.1:${gateway} tcp_nodelay=1
 rgw enable usage log = false
+rgw dns name = ${DOMAIN}
+rgw crypt require ssl = false
+rgw crypt s3 kms backend = testing
+rgw crypt s3 kms encryption keys = ${KMS.id}=${KMS.secret}
 `;
 }
 
@@ -88,11 +96,21 @@ export async function startCeph(): Promise<S3Server> {
     const ports = { gateway: await freePort(), monitor: await freePort() };
     await bringUp(dir, ports, processes);
     const version = /version (\S+)/.exec(await run('radosgw', ['--version']))?.[1] ?? 'of unknown version';
-    return { name: `Ceph RGW ${version}`, endpoint: `http://127.0.0.1:${ports.gateway}`, region: 'us-east-1', ...USER, stop };
+    return { name: `Ceph RGW ${version}`, endpoint: `http://127.0.0.1:${ports.gateway}`, region: 'us-east-1', ...USER, traits: traitsOf(dir), stop };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+function traitsOf(dir: string): S3Traits {
+  return { domain: DOMAIN, encryption: { sse: 'aws:kms', keyId: KMS.id }, cephConf: join(dir, 'ceph.conf') };
+}
+
+/** Gives the user of the gateway another key, or takes one away: from then on the gateway refuses it. */
+export async function cephKey(cephConf: string, verb: 'create' | 'rm', { accessKey, secretKey }: { readonly accessKey: string; readonly secretKey: string }): Promise<void> {
+  const secret = verb === 'create' ? [`--secret-key=${secretKey}`] : [];
+  await run('radosgw-admin', ['key', verb, '--uid=test', '--key-type=s3', `--access-key=${accessKey}`, ...secret], { CEPH_CONF: cephConf }, READY_MS_MAX);
 }
 
 async function bringUp(dir: string, ports: Ports, processes: ServerProcess[]): Promise<void> {

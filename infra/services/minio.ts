@@ -15,8 +15,10 @@ import type { S3Server } from './s3-server.js';
 /** The image of Docker Hub is gone. */
 export const MINIO_IMAGE = 'quay.io/minio/minio:RELEASE.2025-09-07T16-13-09Z';
 const USER = { accessKey: 'test', secretKey: 'testtest' };
+/** Buckets are subdomains of it, for who resolves it to this machine. */
+const DOMAIN = 's3.firn.test';
 /** With a key of its own it encrypts what asks for it (`FIRN_S3_SSE=AES256`); the key is of no worth. */
-const SETTINGS = { MINIO_ROOT_USER: USER.accessKey, MINIO_ROOT_PASSWORD: USER.secretKey, MINIO_KMS_SECRET_KEY: `firn-test:${Buffer.alloc(32, 7).toString('base64')}` };
+const SETTINGS = { MINIO_DOMAIN: DOMAIN, MINIO_ROOT_USER: USER.accessKey, MINIO_ROOT_PASSWORD: USER.secretKey, MINIO_KMS_SECRET_KEY: `firn-test:${Buffer.alloc(32, 7).toString('base64')}` };
 const READY_MS_MAX = 30_000;
 const STOP_MS_MAX = 10_000;
 const POLL_MS = 50;
@@ -35,7 +37,7 @@ export async function startMinio(program: string | undefined): Promise<S3Server 
 }
 
 function server(version: string, endpoint: string, stop: () => Promise<void>): S3Server {
-  return { name: `MinIO ${version}`, endpoint, region: 'us-east-1', ...USER, stop };
+  return { name: `MinIO ${version}`, endpoint, region: 'us-east-1', ...USER, traits: { domain: DOMAIN, encryption: { sse: 'AES256', keyId: null }, cephConf: null }, stop };
 }
 
 async function versionOf(program: string): Promise<string> {

@@ -3,6 +3,18 @@
  */
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 
+/** What a server is set up for; null where it is not, or nobody said. */
+export interface S3Traits {
+  /** Domain whose subdomains are its buckets: nothing resolves it. */
+  readonly domain: string | null;
+  /** Encryption at rest that it takes. */
+  readonly encryption: { readonly sse: 'AES256' | 'aws:kms'; readonly keyId: string | null } | null;
+  /** Configuration of a Ceph whose keys may be changed. */
+  readonly cephConf: string | null;
+}
+
+export const NO_TRAITS: S3Traits = { domain: null, encryption: null, cephConf: null };
+
 export interface S3Server {
   /** Name and version, for people. */
   readonly name: string;
@@ -10,6 +22,7 @@ export interface S3Server {
   readonly region: string;
   readonly accessKey: string;
   readonly secretKey: string;
+  readonly traits: S3Traits;
   /** Ends it; what it held is gone. */
   stop(): Promise<void>;
 }

@@ -15,6 +15,7 @@ import type { BlockRef, ColdRef, LogDelta, ObjectInfo, SnapshotRecord } from '..
 import type { LogCore } from '../log/core.js';
 import { isHotDamage, isUnreadable } from './damage.js';
 import { hotSum, RangeSum } from './hot-blocks.js';
+import { onceShown } from './just-written.js';
 import type { PlanContents, PlannedStream } from './plan.js';
 
 /** Streams compared with their hot copies at a time. */
@@ -111,7 +112,7 @@ export async function checkSeal(core: LogCore, store: ObjectStore, plan: SealInH
 
 async function readBack(store: ObjectStore, object: ObjectInfo, gathered: ReadonlyMap<Incarnation, Gathered>, signal: AbortSignal): Promise<void> {
   const key = objectKey(object.id);
-  const body = await wholeBody(store, key, object, signal);
+  const body = await onceShown(() => wholeBody(store, key, object, signal), signal);
   for await (const item of parseDataObject(body)) gathered.get(item.incarnation)?.take(object, item);
 }
 

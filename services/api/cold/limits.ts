@@ -44,6 +44,9 @@ export const PLAN_RETRY_MAX_MS = 30_000;
 export const JOB_SILENT_MS = 60_000;
 /** A job that nobody took up is handed over again after so long, ms: the queue may have lost it. */
 export const JOB_REMIND_MS = 5_000;
+/** An object that was written and is not shown is asked for so often, with waits that double from this one on, ms: 12.7 s in all. */
+export const SHOWN_TRIES_MAX = 8;
+export const SHOWN_WAIT_MS = 100;
 /** Tries of one offload before the next large snapshot gets its turn. */
 export const OFFLOAD_TRIES_MAX = 5;
 /** How often the scan for due work runs, ms, whatever the hints say (I5). */

@@ -20,6 +20,7 @@ import type { ColdMetrics } from './cold-metrics.js';
 import { checkSeal, isSameSnapshot } from './commit.js';
 import { isHotDamage, isUnreadable } from './damage.js';
 import { rangeBlocks, RangeSum } from './hot-blocks.js';
+import { onceShown } from './just-written.js';
 import type { OffloadItem } from './offload-plan.js';
 import type { PartitionCold } from './partition-cold.js';
 import { SessionFenced } from './partition-session.js';
@@ -174,7 +175,7 @@ export class LocalPort implements NodePort {
     await this.#committing(partition, plan, async () => {
       const { steps, metrics } = this.#options;
       await steps('offload:uploaded');
-      await this.#readBack(ref, item.snapshot, signal);
+      await onceShown(() => this.#readBack(ref, item.snapshot, signal), signal);
       await steps('offload:checked');
       const holds = await this.#isVisible(item);
       if (holds) {

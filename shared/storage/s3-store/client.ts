@@ -29,7 +29,9 @@ const SILENT = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 /** Throws Error when no region can be found for AWS. Credentials come by the SDK's own chain, at the first request. */
 export async function s3Client(place: S3Place): Promise<S3Client> {
   const agent = { keepAlive: true, maxSockets: SOCKETS_MAX };
-  const config: S3ClientConfig = {
+  // `ignoreCache` goes through to the chain of credentials: asked anew, it reads its files anew.
+  const config: S3ClientConfig & { readonly ignoreCache: boolean } = {
+    ignoreCache: true,
     ...(place.endpoint === null ? {} : { endpoint: place.endpoint }),
     forcePathStyle: place.forcePathStyle,
     maxAttempts: 1,

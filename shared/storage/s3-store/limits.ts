@@ -18,6 +18,9 @@ export const SEND_BUFFER_BYTES_MAX = 4_194_304;
 export const RETRY_MS = 50;
 export const RETRY_MAX_MS = 2_000;
 
+/** Credentials that the server refuses are asked for anew at most this often, ms. */
+export const RENEW_MS = 1_000;
+
 /** A second GET follows a first one without an answer after the 99th percentile of the waits of late, but never sooner than this, ms. */
 export const HEDGE_WAIT_MS_MIN = 50;
 /** Share of GETs that may get a second one, and how many may be saved up. */

@@ -8,6 +8,7 @@ import { setMaxListeners } from 'node:events';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { withSignal } from '../../time/joined-signal.js';
 import { StoreUnavailable } from '../object-store.js';
+import { Credentials } from './credentials.js';
 import { TryFailed, type AnswerKind } from './failures.js';
 import { Gate } from './gate.js';
 import { Hedges } from './hedge.js';
@@ -43,6 +44,7 @@ export class Requests {
   readonly bucket: string;
   readonly hedges: Hedges;
   readonly #options: RequestsOptions;
+  readonly #credentials: Credentials;
   readonly #closing = new AbortController();
   readonly #gates = { stream: new Gate(STREAMS_MAX), read: new Gate(READS_MAX), other: new Gate(OTHERS_MAX) };
 
@@ -50,6 +52,7 @@ export class Requests {
     this.client = options.client;
     this.bucket = options.bucket;
     this.hedges = new Hedges(options.onHedge);
+    this.#credentials = new Credentials(options.client);
     this.#options = options;
     // One for each request under way or waiting, which are bounded elsewhere.
     setMaxListeners(0, this.#closing.signal);
@@ -84,6 +87,7 @@ export class Requests {
   async once<T>(kind: Kind, retries: Retries, signal: AbortSignal | undefined, work: (own: Try) => Promise<T>, quit?: AbortSignal): Promise<T> {
     const leave = await this.#enter(kind, retries.leftMs, signal);
     const watch = new Watch([signal, this.#closing.signal, quit]);
+    const { generation } = this.#credentials;
     let kept = false;
     const end = (): void => {
       watch.end();
@@ -95,7 +99,7 @@ export class Requests {
       kept = false;
       const reason: unknown = watch.signal.aborted ? watch.signal.reason : error;
       watch.cut(reason);
-      throw reason;
+      throw (await this.#credentials.renewed(reason, generation)) ? new TryFailed('the server took the credentials no longer, there are others now') : reason;
     } finally {
       if (!kept) end();
     }
