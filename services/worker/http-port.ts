@@ -12,8 +12,8 @@ import type { ObjectStore } from '../../shared/storage/object-store.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import { withSignal } from '../../shared/time/joined-signal.js';
 import { aliveAnswer, BUSY_CODE, checkpointMessage, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
-import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type SnapshotSource } from './node-port.js';
-import { decodePlanStream } from './plan-stream.js';
+import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from './node-port.js';
+import { decodePlanStream, decodeSourceStream } from './plan-stream.js';
 import { Patience, type Hope } from './patience.js';
 
 /** Longest wait for an answer to something small, ms. */
@@ -103,6 +103,23 @@ export class HttpPort implements NodePort {
     }
   }
 
+  async *planSources(jobId: string, from: number, signal: AbortSignal): AsyncGenerator<PlanSource> {
+    const patience = this.#patience(signal);
+    for (let at = from; ; ) {
+      try {
+        const answer = await this.#send(jobId, 'GET', `sources?from=${at}`, { signal, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
+        for await (const source of decodeSourceStream(answer.body)) {
+          at = source.source + 1;
+          yield source;
+          patience.progress();
+        }
+        return;
+      } catch (error) {
+        await patience.wait(error);
+      }
+    }
+  }
+
   async snapshot(jobId: string, signal: AbortSignal): Promise<SnapshotSource> {
     const open = async (from: number): Promise<Dispatcher.ResponseData> =>
       this.#send(jobId, 'GET', 'snapshot', { signal, headers: { range: `bytes=${from}-` }, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
@@ -137,6 +154,10 @@ export class HttpPort implements NodePort {
 
   commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void> {
     return this.#tell(jobId, 'seal', writeSeal(objects), signal, COMMIT_MS_MAX);
+  }
+
+  commitCompact(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void> {
+    return this.#tell(jobId, 'compact', writeSeal(objects), signal, COMMIT_MS_MAX);
   }
 
   commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void> {

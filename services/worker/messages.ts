@@ -11,7 +11,7 @@ import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records
 import type { CheckpointReport, PlanHead, PlanPosition } from './node-port.js';
 
 /** Of the routes and shapes below: a node and a worker that differ do not work together. */
-export const WORK_VERSION = 1;
+export const WORK_VERSION = 2;
 /** Everything that workers use lies below. */
 export const WORK_ROOT = '/__firn/work';
 /** Bytes of a request's body at most. */
@@ -42,7 +42,7 @@ export const nodeInfo = z.strictObject({ version: z.int(), storeId: z.string() }
 export type NodeInfo = z.infer<typeof nodeInfo>;
 
 /** `POST {root}/{store}/plans/{job}/take`. */
-export const planHead: z.ZodType<PlanHead> = z.strictObject({ kind: z.enum(['seal', 'offload']), partition: count, session: count, plan: count, attempt: count, streams: count });
+export const planHead: z.ZodType<PlanHead> = z.strictObject({ kind: z.enum(['seal', 'offload', 'compact']), partition: count, session: count, plan: count, attempt: count, streams: count });
 
 /** `GET …/log/{partition}`. */
 export const logPosition = z.strictObject({ session: count, seq: count });
@@ -50,7 +50,7 @@ export const logPosition = z.strictObject({ session: count, seq: count });
 /** `POST …/alive`. */
 export const aliveAnswer = z.strictObject({ wanted: z.boolean() });
 
-/** `POST …/seal`. */
+/** `POST …/seal`, `…/compact`. */
 export const sealMessage = z.strictObject({ objects: z.array(objectInfo) });
 export const writeSeal = (objects: readonly ObjectInfo[]): object => ({ objects: objects.map(written) });
 

@@ -6,18 +6,18 @@
  */
 import type { Incarnation, Offset, StreamKey } from '../../shared/protocol/types.js';
 import type { ObjectStore } from '../../shared/storage/object-store.js';
-import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
+import type { BlockRef, ColdRef, ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import type { SnapshotIdentity } from '../../shared/storage/snapshot-body.js';
 
 /** What a job is about, as the node knows it now. */
 export interface PlanHead {
-  readonly kind: 'seal' | 'offload';
+  readonly kind: 'seal' | 'offload' | 'compact';
   readonly partition: number;
   readonly session: number;
   readonly plan: number;
   /** Part of the names of the objects of this run: no other run of the plan has it, also not of the same job. */
   readonly attempt: number;
-  /** Streams of a seal plan, numbered from 0. */
+  /** Streams of a seal plan, or sources of a compaction, numbered from 0. */
   readonly streams: number;
 }
 
@@ -34,6 +34,18 @@ export const PLAN_START: PlanPosition = { stream: 0, offset: 0 as Offset };
 export type PlanItem =
   | { readonly kind: 'block'; readonly stream: number; readonly key: StreamKey; readonly incarnation: Incarnation; readonly block: Buffer }
   | { readonly kind: 'snapshot'; readonly stream: number; readonly key: StreamKey; readonly incarnation: Incarnation; readonly record: SnapshotIdentity; readonly body: Buffer };
+
+/** A piece of a compaction, in the order in which it goes into the objects: references that cover one range without a gap, or a small snapshot. */
+export interface PlanSource {
+  /** Number in the plan. */
+  readonly source: number;
+  readonly key: StreamKey;
+  readonly incarnation: Incarnation;
+  /** Empty: a snapshot. */
+  readonly refs: readonly ColdRef[];
+  /** null: a range. */
+  readonly snapshot: BlockRef | null;
+}
 
 /** What a checkpoint covers and holds. */
 export interface CheckpointReport {
@@ -67,6 +79,10 @@ export interface NodePort {
   planItems(jobId: string, from: PlanPosition, signal: AbortSignal): AsyncIterable<PlanItem>;
   /** Hands over the objects that were uploaded, in order; resolves when the log record exists and is applied. Throws `PlanGone` when the plan is not open any more. */
   commitSeal(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void>;
+  /** What a compaction takes together, from a source on; the worker reads the bytes from the object store. Throws `PlanGone`. */
+  planSources(jobId: string, from: number, signal: AbortSignal): AsyncIterable<PlanSource>;
+  /** Hands over what was written of these sources; a source that is not in the objects whole stays as it is. Resolves and throws like `commitSeal`. */
+  commitCompact(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void>;
   /** The large snapshot of an offload plan. Its body is open until it was read, or the signal fires. Throws `PlanGone`. */
   snapshot(jobId: string, signal: AbortSignal): Promise<SnapshotSource>;
   commitOffload(jobId: string, ref: SnapshotObjectRef, signal: AbortSignal): Promise<void>;

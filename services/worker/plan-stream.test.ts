@@ -5,8 +5,9 @@ import { encodeBlock } from '../../shared/storage/block.js';
 import { BadBytes } from '../../shared/storage/codec.js';
 import { crc32c } from '../../shared/storage/crc.js';
 import { anyDigest, anyIncarnation, anyKey, anyText, anyTimeMs } from '../../shared/storage/records/arbitrary.contract.js';
-import type { PlanItem } from './node-port.js';
-import { decodePlanStream, encodePlanEnd, encodePlanItem, encodePlanStream, FRAME_BYTES_MAX, PLAN_STREAM_MAGIC } from './plan-stream.js';
+import { anyBlockRef, anyColdRef } from '../../shared/storage/records/arbitrary.contract.js';
+import type { PlanItem, PlanSource } from './node-port.js';
+import { decodePlanStream, decodeSourceStream, encodePlanEnd, encodePlanItem, encodePlanStream, FRAME_BYTES_MAX, PLAN_STREAM_MAGIC } from './plan-stream.js';
 
 const anyBytes = fc.uint8Array({ minLength: 1, maxLength: 300 }).map((bytes) => Buffer.from(bytes));
 const anyOffset = fc.nat(1_000_000).map((value) => value as Offset);
@@ -48,6 +49,48 @@ const SAMPLE: readonly PlanItem[] = [
   { kind: 'block', stream: 0, key: 'demo/a' as StreamKey, incarnation: (2 ** 52) as PlanItem['incarnation'], block: encodeBlock({ start: 7 as Offset, resumes: false, continues: false, entries: [{ bytes: 3, atMs: 5 }], payload: [Buffer.from('abc')] }) },
   { kind: 'snapshot', stream: 1, key: 'demo/b' as StreamKey, incarnation: (2 ** 52 + 1) as PlanItem['incarnation'], body: Buffer.from('body'), record: { offset: 3 as Offset, contentType: 'text/plain', digest: 'ab'.repeat(32), publishedAtMs: 9, bytes: 4, crc: crc32c(Buffer.from('body')) } },
 ];
+
+const anyPlaceOfSource = { source: fc.nat(20_000), key: anyKey, incarnation: anyIncarnation };
+const anySource: fc.Arbitrary<PlanSource> = fc.oneof(
+  fc.record({ ...anyPlaceOfSource, snapshot: anyBlockRef }).map((source) => ({ ...source, refs: [] })),
+  fc.record({ ...anyPlaceOfSource, from: fc.nat(1_000), shapes: fc.array(fc.tuple(anyColdRef, fc.integer({ min: 1, max: 500 })), { minLength: 1, maxLength: 5 }) }).map(({ from, shapes, ...source }) => {
+    let at = from;
+    return { ...source, snapshot: null, refs: shapes.map(([ref, bytes]) => ({ ...ref, start: at as Offset, end: (at += bytes) as Offset })) };
+  }),
+);
+
+async function sourceBytes(sources: readonly PlanSource[]): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for await (const piece of encodePlanStream(of(sources))) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+async function decodedSources(pieces: readonly Buffer[]): Promise<PlanSource[]> {
+  const sources: PlanSource[] = [];
+  for await (const source of decodeSourceStream(of(pieces))) sources.push(source);
+  return sources;
+}
+
+describe('the sources of a compaction on their way', () => {
+  it('give back what went in, however their bytes are cut', async () => {
+    await fc.assert(fc.asyncProperty(fc.array(anySource, { maxLength: 6 }), fc.array(fc.integer({ min: 1, max: 400 }), { maxLength: 5 }), async (sources, lengths) => {
+      expect(await decodedSources(cut(await sourceBytes(sources), lengths))).toEqual(sources);
+    }), { numRuns: 100 });
+  });
+
+  it('I9 are refused with every cut and every flipped bit, and in the place of a seal', async () => {
+    const [source] = fc.sample(anySource, { numRuns: 1, seed: 7 }) as [PlanSource];
+    const bytes = await sourceBytes([source]);
+    for (let at = 0; at < bytes.length; at++) {
+      await expect(decodedSources([bytes.subarray(0, at)])).rejects.toThrow(BadBytes);
+      const flipped = Buffer.from(bytes);
+      flipped[at] = (flipped[at] as number) ^ 4;
+      await expect(decodedSources([flipped])).rejects.toThrow(BadBytes);
+    }
+    await expect(decoded([bytes])).rejects.toThrow('a source of a compaction in a seal');
+    await expect(decodedSources([await encoded(SAMPLE)])).rejects.toThrow('bytes of a seal in a compaction');
+  });
+});
 
 describe('plan stream', () => {
   it('gives back what went in, however its bytes are cut on the way', async () => {

@@ -16,6 +16,7 @@ export type RouteClass = (typeof ROUTE_CLASSES)[number];
 
 export const TIERS = ['hot', 'cold'] as const;
 export const DAMAGE_KINDS = ['hot', 'object', 'log', 'checkpoint', 'snapshot'] as const;
+const COMPACTED_REFS = ['replaced', 'written'] as const;
 export const OBJECT_KINDS = ['segment', 'snapshot', 'merged', 'log', 'checkpoint', 'other'] as const;
 export const CACHE_RESULTS = ['hit', 'miss'] as const;
 export const DISK_CACHE_RESULTS = ['hit', 'miss', 'damaged'] as const;
@@ -73,6 +74,15 @@ const NOTHING: MetricSources = {
   partitions: () => [], diskFreeBytes: () => null, hotBytes: () => null, diskCacheBytes: () => null, unsealedBytesMax: () => null, refusals: () => [], bodiesInFlightBytes: () => null, poisoned: () => false, subscriptions: () => null,
 };
 
+/** What the objects of a partition are. */
+export interface ColdUse {
+  readonly objects: number;
+  /** Stored. */
+  readonly bytes: number;
+  readonly garbageBytes: number;
+  readonly references: number;
+}
+
 export interface Metrics {
   readonly registry: Registry;
   readonly requests: RequestCounts;
@@ -93,6 +103,12 @@ export interface Metrics {
   readonly objectsWritten: Readonly<Record<(typeof OBJECT_KINDS)[number], Tally>>;
   readonly objectBytesWritten: Readonly<Record<(typeof OBJECT_KINDS)[number], Tally>>;
   readonly objectsDeleted: Tally;
+  readonly compactions: Tally;
+  /** Stored bytes that were fetched to compare what compactions wrote; what wrote them read as many. */
+  readonly compactedBytesRead: Tally;
+  readonly compactedRefs: Readonly<Record<(typeof COMPACTED_REFS)[number], Tally>>;
+  /** By partition, as the last look at its objects found. */
+  readonly coldUse: Map<number, ColdUse>;
   readonly frameCache: Readonly<Record<(typeof CACHE_RESULTS)[number], Tally>>;
   /** Frames that memory did not hold, looked for in the cache on disk. */
   readonly diskCache: Readonly<Record<(typeof DISK_CACHE_RESULTS)[number], Tally>>;
@@ -147,6 +163,16 @@ function liveReaders(registry: Registry): Metrics['liveReaders'] {
   const live = { 'long-poll': new Tally(), sse: new Tally() };
   readGauge(registry, { name: 'firn_live_readers', help: 'Live readers connected now.' }, ['kind'], () => LIVE_KINDS.map((kind) => ({ labels: { kind }, value: live[kind].value })));
   return live;
+}
+
+function coldUse(registry: Registry): Metrics['coldUse'] {
+  const uses: Metrics['coldUse'] = new Map();
+  const of = (pick: (use: ColdUse) => number) => (): Sample[] => [...uses].map(([partition, use]) => ({ labels: { partition: String(partition) }, value: pick(use) }));
+  readGauge(registry, { name: 'firn_cold_objects', help: 'Objects that the log names, when compaction looked last.' }, ['partition'], of(({ objects }) => objects));
+  readGauge(registry, { name: 'firn_cold_bytes', help: 'Their stored bytes.' }, ['partition'], of(({ bytes }) => bytes));
+  readGauge(registry, { name: 'firn_cold_garbage_bytes', help: 'Stored bytes of what is named no more, by its share of the raw bytes of each object.' }, ['partition'], of(({ garbageBytes }) => garbageBytes));
+  readGauge(registry, { name: 'firn_cold_references', help: 'References to ranges in objects.' }, ['partition'], of(({ references }) => references));
+  return uses;
 }
 
 function histogram(registry: Registry, name: string, help: string, buckets: number[]): Histogram {
@@ -211,6 +237,10 @@ export function createMetrics(): Metrics {
     objectsWritten: family('firn_objects_written_total', 'Objects written to the cold tier.', 'kind', OBJECT_KINDS),
     objectBytesWritten: family('firn_object_bytes_written_total', 'Bytes written to the cold tier.', 'kind', OBJECT_KINDS),
     objectsDeleted: counter('firn_objects_deleted_total', 'Objects deleted from the cold tier.'),
+    compactions: counter('firn_compactions_total', 'Compactions carried out.'),
+    compactedBytesRead: counter('firn_compacted_bytes_read_total', 'Stored bytes that compactions replaced, as they were read.'),
+    compactedRefs: family('firn_compacted_references_total', 'References that compactions took away, and those that came for them.', 'which', COMPACTED_REFS),
+    coldUse: coldUse(registry),
     frameCache: family('firn_frame_cache_total', 'Cold frames asked for, by whether the cache held them.', 'result', CACHE_RESULTS),
     diskCache: family('firn_disk_cache_total', 'Cold frames looked for in the cache on disk, by what was found.', 'result', DISK_CACHE_RESULTS),
     frameEvictions: family('firn_cache_evictions_total', 'Cold frames dropped to make room, by stage of the cache.', 'stage', CACHE_STAGES),

@@ -118,8 +118,8 @@ export class NodeBackend implements AdminBackend {
     return this.#engine.verify(deep, signal);
   }
 
-  compact(): Promise<object> {
-    return Promise.reject(this.#lacks('this version does not compact'));
+  compact(signal: AbortSignal): Promise<object> {
+    return this.#engine.cold.compactNow(signal);
   }
 
   collect(): Promise<object> {

@@ -74,11 +74,13 @@ export class WorkRoutes {
       ctx.body = head;
     }));
     router.get(`${plan}/items`, (ctx) => gone(() => this.#items(ctx)));
+    router.get(`${plan}/sources`, (ctx) => gone(() => this.#sources(ctx)));
     router.get(`${plan}/snapshot`, (ctx) => gone(() => this.#snapshot(ctx)));
     router.post(`${plan}/alive`, (ctx) => gone(async () => {
       ctx.body = aliveAnswer.parse({ wanted: await this.#own(ctx).alive(jobOf(ctx)) });
     }));
     router.post(`${plan}/seal`, (ctx) => this.#take(ctx, sealMessage, ({ objects }, port, job, signal) => port.commitSeal(job, objects, signal)));
+    router.post(`${plan}/compact`, (ctx) => this.#take(ctx, sealMessage, ({ objects }, port, job, signal) => port.commitCompact(job, objects, signal)));
     router.post(`${plan}/offload`, (ctx) => this.#take(ctx, offloadMessage, (ref, port, job, signal) => port.commitOffload(job, ref, signal)));
     router.post(`${plan}/failed`, (ctx) => this.#take(ctx, failedMessage, ({ why }, port, job) => port.failed(job, why)));
     router.post(`${plan}/checkpointed`, (ctx) => this.#take(ctx, checkpointMessage, (report, port, job) => port.checkpointed(job, report)));
@@ -113,6 +115,13 @@ export class WorkRoutes {
     if (from === null) throw invalid('position');
     const port = this.#own(ctx);
     await this.#send(ctx, PLAN_STREAM_TYPE, (signal) => begun(encodePlanStream(port.planItems(jobOf(ctx), from, signal))));
+  }
+
+  async #sources(ctx: Context): Promise<void> {
+    const from = new URLSearchParams(ctx.querystring).get('from') ?? '0';
+    if (!/^\d{1,9}$/.test(from)) throw invalid('position');
+    const port = this.#own(ctx);
+    await this.#send(ctx, PLAN_STREAM_TYPE, (signal) => begun(encodePlanStream(port.planSources(jobOf(ctx), Number(from), signal))));
   }
 
   async #snapshot(ctx: Context): Promise<void> {

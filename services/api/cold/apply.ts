@@ -12,12 +12,13 @@ import type { ColdRef, LogDelta, LogRecord, ObjectId, SnapshotRecord, StreamReco
 import { appliedRow, dataRow, dirtyRow, evictRow, objectRow, refRow, snapshotRow, type Applied } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
+import { applyCompaction, compactedInto, replacedObjects } from './compaction/apply-compaction.js';
 import { isPassing } from './damage.js';
 import { purgeUnmark } from './directory.js';
 import { SLICE_ROWS_MAX, STORE_RETRY_MS } from './limits.js';
 import type { LogPosition } from '../../../shared/storage/history/log-reader.js';
 import { idlePause } from '../../../shared/time/pause.js';
-import { ObjectCounts } from './object-counts.js';
+import { bytesOfCopy, ObjectCounts } from './object-counts.js';
 import { slicesOf } from './slices.js';
 import type { Steps } from './steps.js';
 
@@ -92,7 +93,8 @@ export class Applier {
     const { core, partition } = this.#options;
     this.#counts.begin();
     await this.#counts.prepare(objectsOf(deltas), record.objects);
-    const staged: Promise<void>[] = record.objects.map((object) => core.stageOps(this.#counts.move(object.id, 0)));
+    await this.#counts.prepare(await replacedObjects(core.store, deltas));
+    const staged: Promise<void>[] = record.objects.map((object) => core.stageOps(this.#counts.move(object.id, 0, 0)));
     try {
       for (let at = 0; at < deltas.length; at += TOGETHER) {
         await Promise.all(deltas.slice(at, at + TOGETHER).map((delta) => this.#delta(delta, staged)));
@@ -118,6 +120,8 @@ export class Applier {
       case 'purge':
         staged.push(core.stageOps([purgeUnmark(partition, delta.bucket)]));
         return;
+      case 'compact':
+        return applyCompaction(core, this.#counts, delta, staged);
       case 'collect':
         staged.push(core.stageOps(delta.objects.map((id): HotOp => ({ type: 'del', key: objectRow.key(id) }))));
         return;
@@ -150,15 +154,16 @@ export class Applier {
 
   #refOps(slot: StreamSlot, pending: StreamRecord, refs: readonly ColdRef[]): HotOp[] {
     const ops: HotOp[] = [];
-    const perObject = new Map<ObjectId, number>();
+    const perObject = new Map<ObjectId, { refs: number; bytes: number }>();
     let last: ObjectId | null = null;
     for (const ref of refs) {
       ops.push({ type: 'put', key: refRow.key(slot.slot, pending.incarnation, ref.end), value: refRow.encode(ref) });
       // References of one object follow each other; equal ids need not be the same value.
       if (last === null || !sameObject(last, ref.object)) last = ref.object;
-      perObject.set(last, (perObject.get(last) ?? 0) + 1);
+      const use = perObject.get(last) ?? { refs: 0, bytes: 0 };
+      perObject.set(last, { refs: use.refs + 1, bytes: use.bytes + ref.blockBytes });
     }
-    for (const [object, by] of perObject) ops.push(...this.#counts.move(object, by));
+    for (const [object, { refs: by, bytes }] of perObject) ops.push(...this.#counts.move(object, by, bytes));
     return ops;
   }
 
@@ -206,16 +211,16 @@ export class Applier {
       if (visible.digest !== logged.digest) throw new Error(`the log holds another snapshot of ${slot.key} at ${logged.offset}`);
       if (visible.cold === null) {
         visible = { ...visible, cold: logged.cold };
-        ops.push(...this.#counts.move(logged.cold.ref.object, 1));
+        ops.push(...this.#counts.move(logged.cold.ref.object, 1, bytesOfCopy(logged.cold)));
       }
     }
     for (const record of superseded) {
       if (record.offset === logged.offset && record.cold === null) {
         put({ ...record, cold: logged.cold });
-        ops.push(...this.#counts.move(logged.cold.ref.object, 1));
+        ops.push(...this.#counts.move(logged.cold.ref.object, 1, bytesOfCopy(logged.cold)));
       } else if (record.offset < logged.offset && record.cold !== null) {
         put({ ...record, cold: null });
-        ops.push(...this.#counts.move(record.cold.ref.object, -1));
+        ops.push(...this.#counts.move(record.cold.ref.object, -1, -bytesOfCopy(record.cold)));
       }
     }
     return visible;
@@ -236,7 +241,7 @@ export class Applier {
         if (refs.length === 0) break;
         await this.#counts.prepare(refs.map((ref) => ref.object));
         const ops: HotOp[] = [];
-        for (const ref of refs) ops.push({ type: 'del', key: refRow.key(slot.slot, incarnation, ref.end) }, ...this.#counts.move(ref.object, -1));
+        for (const ref of refs) ops.push({ type: 'del', key: refRow.key(slot.slot, incarnation, ref.end) }, ...this.#counts.move(ref.object, -1, -ref.blockBytes));
         await core.stageOps(ops);
         if (refs.length < SLICE_ROWS_MAX) break;
       }
@@ -273,6 +278,8 @@ function objectsOf(deltas: readonly LogDelta[]): ObjectId[] {
         last = ref.object;
       }
       if (delta.state.snapshot !== null && delta.state.snapshot.cold !== null) ids.push(delta.state.snapshot.cold.ref.object);
+    } else if (delta.kind === 'compact') {
+      ids.push(...compactedInto(delta));
     } else if (delta.kind === 'offload' && delta.snapshot.cold !== null) {
       ids.push(delta.snapshot.cold.ref.object);
     }

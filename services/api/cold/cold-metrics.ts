@@ -3,7 +3,7 @@
  *
  * Owns: the narrow face of the node's metrics that these modules use. Promises: counting never throws.
  */
-import type { Metrics } from '../../../shared/observability/metrics.js';
+import type { ColdUse, Metrics } from '../../../shared/observability/metrics.js';
 
 type ObjectKindLabel = keyof Metrics['objectsWritten'];
 type DamageLabel = keyof Metrics['damage'];
@@ -20,6 +20,10 @@ export interface ColdMetrics {
   frameEvicted(from: keyof Metrics['frameEvictions']): void;
   diskWriteFailed(): void;
   jobFailed(): void;
+  /** A compaction was carried out; stored bytes, and references before and after. */
+  compacted(done: { readonly read: number; readonly refsBefore: number; readonly refsAfter: number }): void;
+  /** What a partition's objects are, as a look at all of them found. */
+  coldUse(partition: number, use: ColdUse): void;
 }
 
 export function coldMetrics(metrics: Metrics): ColdMetrics {
@@ -40,5 +44,12 @@ export function coldMetrics(metrics: Metrics): ColdMetrics {
     frameEvicted: (from) => metrics.frameEvictions[from].add(),
     diskWriteFailed: () => metrics.diskCacheWriteFailures.add(),
     jobFailed: () => metrics.jobFailures.add(),
+    compacted: ({ read, refsBefore, refsAfter }) => {
+      metrics.compactions.add();
+      metrics.compactedBytesRead.add(read);
+      metrics.compactedRefs.replaced.add(refsBefore);
+      metrics.compactedRefs.written.add(refsAfter);
+    },
+    coldUse: (partition, use) => void metrics.coldUse.set(partition, use),
   };
 }

@@ -158,32 +158,6 @@ export function isSameSnapshot(now: SnapshotRecord | null, then: SnapshotRecord 
   return now !== null && then !== null && sameSnapshot(now, then);
 }
 
-/**
- * The last look at the changes of a record, on the lane that nothing else writes records from: ranges that a record before it has sealed are left out, for
- * references that overlap would end every later checkpoint (I6). A damaged stream is no reason to stop the others.
- */
-export async function stillUnsealed(core: LogCore, deltas: readonly LogDelta[]): Promise<LogDelta[]> {
-  const kept: LogDelta[] = [];
-  for (let at = 0; at < deltas.length; at += TOGETHER) {
-    const some = deltas.slice(at, at + TOGETHER);
-    const holds = await Promise.all(some.map((delta) => isUnsealed(core, delta)));
-    for (const [n, delta] of some.entries()) if (holds[n] === true) kept.push(delta);
-  }
-  return kept;
-}
-
-async function isUnsealed(core: LogCore, delta: LogDelta): Promise<boolean> {
-  const first = delta.kind === 'seal' ? delta.refs[0] : undefined;
-  if (delta.kind !== 'seal' || first === undefined) return true;
-  try {
-    const now = await core.using(delta.key, (slot) => slot.pending);
-    return now !== null && now.incarnation === delta.state.incarnation && now.sealed <= first.start;
-  } catch (error) {
-    if (!isHotDamage(error)) throw error;
-    return false;
-  }
-}
-
 function deltaOf({ stream, refs, snapshot }: Gathered): LogDelta {
   const planned = stream.state.snapshot;
   const state = planned === null || snapshot === null ? stream.state : { ...stream.state, snapshot: { ...planned, cold: { at: 'block' as const, ref: snapshot } } };

@@ -4,14 +4,14 @@
  * Owns: the rows `doomedRow`. Promises: only rows of the named incarnation go (I7); with a log, references go only once the log holds the delete, so what
  * they name cannot be collected before (I8); interrupted anywhere, it goes on after the next start.
  */
-import type { ObjectId } from '../../../shared/storage/records/types.js';
+import type { ColdRef } from '../../../shared/storage/records/types.js';
 import type { Incarnation } from '../../../shared/protocol/types.js';
 import { bodyRow, dataRow, dirtyRow, doomedRow, producerRow, refRow, snapshotRow, type KeyRange } from '../hot/keys/index.js';
 import type { HotEntry, HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import { isHotDamage } from './damage.js';
 import { SLICE_ROWS_MAX } from './limits.js';
-import type { ObjectCounts } from './object-counts.js';
+import { bytesOfCopy, type ObjectCounts } from './object-counts.js';
 
 /** Doomed lives worked on in one step. */
 const STEP_ROWS = 64;
@@ -91,14 +91,14 @@ export class DoomedSweeper {
   async #removeRefs(slot: number, incarnation: Incarnation, counts: ObjectCounts): Promise<void> {
     const { core } = this.#options;
     for (;;) {
-      const found: { readonly key: Buffer; readonly object: ObjectId }[] = [];
+      const found: { readonly key: Buffer; readonly ref: ColdRef }[] = [];
       for await (const page of core.store.scan({ ...refRow.range(slot, incarnation), limit: SLICE_ROWS_MAX })) {
-        for (const { key, value } of page) found.push({ key, object: refRow.decode(value).object });
+        for (const { key, value } of page) found.push({ key, ref: refRow.decode(value) });
       }
       counts.begin();
-      await counts.prepare(found.map((one) => one.object));
+      await counts.prepare(found.map(({ ref }) => ref.object));
       const ops: HotOp[] = [];
-      for (const { key, object } of found) ops.push({ type: 'del', key }, ...counts.move(object, -1));
+      for (const { key, ref } of found) ops.push({ type: 'del', key }, ...counts.move(ref.object, -1, -ref.blockBytes));
       if (ops.length > 0) await core.stageOps(ops);
       if (found.length < SLICE_ROWS_MAX) return;
     }
@@ -117,7 +117,7 @@ export class DoomedSweeper {
         if (record.hot?.at === 'staging') files.push(record.hot.file);
         if (record.cold === null || counts === null) continue;
         await counts.prepare([record.cold.ref.object]);
-        ops.push(...counts.move(record.cold.ref.object, -1));
+        ops.push(...counts.move(record.cold.ref.object, -1, -bytesOfCopy(record.cold)));
       }
     }
     for (const file of files) await this.#options.removeStaged(file);

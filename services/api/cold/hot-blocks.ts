@@ -5,10 +5,9 @@
  * Promises: entry boundaries and times survive every cut and join; a damaged value throws `BadBytes`, a missing one `HotGap` (I9).
  */
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
-import {
-  BLOCK_ENTRIES_MAX, BLOCK_PAYLOAD_MAX, checkBlock, decodeBlock, decodeBlockHead, decodeBlockSpan, encodeBlock, mergeBlocks, type Block, type BlockEntry, type BlockHead,
-} from '../../../shared/storage/block.js';
+import { checkBlock, decodeBlock, decodeBlockHead, decodeBlockSpan, encodeBlock, type Block, type BlockEntry, type BlockHead } from '../../../shared/storage/block.js';
 import { crc32cCombine } from '../../../shared/storage/crc.js';
+import { joinedBlocks } from '../../../shared/storage/join-blocks.js';
 import { dataRow } from '../hot/keys/index.js';
 import { SCAN_PAGE_BYTES } from '../hot/rocks-store.js';
 import type { DurableStore } from '../hot/durable.js';
@@ -73,30 +72,12 @@ function entriesWithin(block: Block, from: Offset, to: Offset): { entries: Block
 }
 
 /** Blocks that cover the range exactly, neighbours joined as far as one block holds them. Every byte was checked against its sum. */
-export async function* rangeBlocks(store: DurableStore, range: HotRange): AsyncGenerator<Buffer> {
-  let held: Buffer[] = [];
-  let bytes = 0;
-  let entries = 0;
-  for await (const value of storedValues(store, range)) {
-    const block = cutBlock(value, range.from, range.to);
-    const head = decodeBlockSpan(block);
-    const more = head.end - head.start;
-    if (held.length > 0 && (bytes + more > BLOCK_PAYLOAD_MAX || entries + head.count > BLOCK_ENTRIES_MAX)) {
-      yield joined(held);
-      held = [];
-      bytes = 0;
-      entries = 0;
-    }
-    held.push(block);
-    bytes += more;
-    entries += head.count;
-  }
-  if (held.length > 0) yield joined(held);
+export function rangeBlocks(store: DurableStore, range: HotRange): AsyncGenerator<Buffer> {
+  return joinedBlocks(cutValues(store, range));
 }
 
-function joined(blocks: readonly Buffer[]): Buffer {
-  const [first] = blocks;
-  return blocks.length === 1 && first !== undefined ? first : mergeBlocks(blocks);
+async function* cutValues(store: DurableStore, range: HotRange): AsyncGenerator<Buffer> {
+  for await (const value of storedValues(store, range)) yield cutBlock(value, range.from, range.to);
 }
 
 /** Sum of a range's bytes and of its append boundaries, however it is cut into blocks. */

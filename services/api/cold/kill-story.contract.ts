@@ -4,6 +4,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { Killed, type Rig } from './cold-rig.contract.js';
 import type { StepName, Steps } from './steps.js';
 import { verifyStore } from './verify.js';
@@ -19,7 +20,7 @@ export function killAt(name: StepName, occurrence: number): Steps {
   };
 }
 
-/** Appends, snapshots, seals and a delete; what was acknowledged is put down. */
+/** Appends, snapshots, seals, a delete and a compaction; what was acknowledged is put down. */
 export async function tellStory(of: Rig, expected: Map<string, string>): Promise<void> {
   const add = async (key: string, line: string, seq: number): Promise<void> => {
     await of.append(key, line, { id: 'p', epoch: 0, seq });
@@ -36,6 +37,7 @@ export async function tellStory(of: Rig, expected: Map<string, string>): Promise
   await of.delete('demo/b');
   expected.delete('demo/b');
   await of.seal();
+  await of.cold.compactNow(AbortSignal.timeout(SEAL_MS_MAX));
 }
 
 /** The next life of the node has every acknowledged byte, seals what is left, and nothing stored is lost, doubled or damaged. */
@@ -47,10 +49,16 @@ export async function expectStory(rig: Rig, expected: ReadonlyMap<string, string
     const record = await rig.head(key);
     expect([record.sealed, record.hotStart, record.loggedChange], key).toEqual([bytes.length, bytes.length, record.change]);
   }
+  await rig.cold.compactNow(AbortSignal.timeout(SEAL_MS_MAX));
+  for (const [key, bytes] of expected) {
+    expect((await rig.read(key)).toString(), `${key} after compaction`).toBe(bytes);
+    const { incarnation } = await rig.head(key);
+    expect(await rig.cold.refs(rig.core.slotOf(key as StreamKey), incarnation, 0 as Offset, 10), `${key} in one piece`).toHaveLength(1);
+  }
   const { snapshot } = await rig.head('demo/a');
   if (snapshot !== null) expect((await rig.readSnapshot('demo/a', 5)).equals(BIG)).toBe(true);
   const stagedBytes = (file: string): Promise<number | null> => stat(join(rig.dir, 'staging', file)).then(({ size }) => size, () => null);
   const report = await verifyStore({ store: rig.core.store, objects: rig.objects, deep: true, stagedBytes, signal: AbortSignal.timeout(SEAL_MS_MAX) });
   expect(report.findings).toEqual([]);
-  for (const key of report.unknownObjects) expect(key).toMatch(/^partitions\/0000\/(segments|snapshots)\//);
+  for (const key of report.unknownObjects) expect(key).toMatch(/^partitions\/0000\/(segments|snapshots|merged)\//);
 }

@@ -15,8 +15,9 @@ const KILLS: readonly (readonly [StepName, number])[] = [
   ['plan:opened', 1], ['plan:opened', 2],
   ['seal:uploaded', 1], ['seal:uploaded', 2], ['seal:checked', 1], ['seal:checked', 2],
   ['offload:uploaded', 1], ['offload:checked', 1],
-  ['log:put', 1], ['log:put', 2], ['log:put', 3],
-  ['apply:slice', 1], ['apply:slice', 2], ['apply:slice', 3], ['apply:done', 1], ['apply:done', 2],
+  ['compact:planned', 1], ['compact:uploaded', 1], ['compact:checked', 1],
+  ['log:put', 1], ['log:put', 2], ['log:put', 3], ['log:put', 4],
+  ['apply:slice', 1], ['apply:slice', 2], ['apply:slice', 3], ['apply:done', 1], ['apply:done', 2], ['apply:done', 3], ['apply:done', 4],
   ['evict:slice', 1], ['evict:slice', 2], ['evict:slice', 3],
 ];
 
@@ -32,7 +33,7 @@ afterEach(async () => {
   await Rig.remove(dir);
 });
 
-describe('a node killed at any step of claim, seal, offload and eviction', () => {
+describe('a node killed at any step of claim, seal, offload, compaction and eviction', () => {
   it.each(KILLS)('loses nothing at %s, occurrence %i (I2, I3, I6)', async (name, occurrence) => {
     const expected = new Map<string, string>();
     let opened: Rig | null = null;

@@ -2,6 +2,8 @@
  * Limits of the cold tier, each with its unit and its relation to the others (I11).
  */
 import { BLOCK_PAYLOAD_MAX } from '../../../shared/storage/block.js';
+import { SOURCE_OBJECTS_MAX } from '../../../shared/storage/source-frames.js';
+import { RUN_BYTES_MIN } from '../../worker/handlers/compact.js';
 import { ALIVE_MS } from '../../worker/handlers/run-try.js';
 
 /** How often a node looks for a newer session of a partition, ms (design section 7). */
@@ -47,10 +49,42 @@ export const JOB_REMIND_MS = 5_000;
 /** An object that was written and is not shown is asked for so often, with waits that double from this one on, ms: 12.7 s in all. */
 export const SHOWN_TRIES_MAX = 8;
 export const SHOWN_WAIT_MS = 100;
-/** Tries of one offload before the next large snapshot gets its turn. */
+/** Tries of one offload or compaction before the next one gets its turn. */
 export const OFFLOAD_TRIES_MAX = 5;
 /** How often the scan for due work runs, ms, whatever the hints say (I5). */
 export const DUE_SCAN_MS = 1_000;
+
+/**
+ * So many neighbouring places of one stream that are each shorter than a tier are put together; tiers are `RUN_BYTES_MIN` divided by this once, twice, … A byte is written once more for each tier
+ * that it passes, so one that came with at least `RUN_BYTES_MIN / COMPACT_FAN_IN²` (1 KiB) of its stream is written three times at most, its seal included.
+ */
+export const COMPACT_FAN_IN = 32;
+/** Tiers below `RUN_BYTES_MIN`: the last one ends at 32 bytes. */
+export const COMPACT_TIERS = 3;
+/** An object of which more than this share is not named any more is written anew; for a run that was asked for, more than the other. */
+export const COMPACT_GARBAGE_SHARE_MAX = 0.5;
+export const COMPACT_NOW_GARBAGE_SHARE_MAX = 0.1;
+/** Objects up to this size are written anew when there are `COMPACT_FAN_IN` of them (for a run that was asked for, two), bytes; those up to the other one apart from the larger ones. */
+export const COMPACT_OBJECT_BYTES_SMALL = 8_388_608;
+export const COMPACT_OBJECT_BYTES_TINY = 262_144;
+/** One compaction: raw bytes, sources (ranges and snapshots), references, objects that they lie in, streams. The last stream may go beyond the first three. */
+export const COMPACT_BYTES_MAX = 268_435_456;
+export const COMPACT_SOURCES_MAX = 16_384;
+export const COMPACT_REFS_MAX = 131_072;
+export const COMPACT_OBJECTS_MAX = SOURCE_OBJECTS_MAX;
+export const COMPACT_STREAMS_MAX = 8_192;
+/** One range of it: bytes, references and objects at which it is cut. */
+export const COMPACT_RANGE_BYTES_MAX = 67_108_864;
+export const COMPACT_RANGE_REFS_MAX = 4_096;
+export const COMPACT_RANGE_OBJECTS_MAX = 64;
+/** Streams that a walk remembers before their compactions run and it goes on. */
+export const COMPACT_FOUND_MAX = 131_072;
+/** A look at all references is due after so many log records, or after so long when there was any, ms; and not before so many times what the last one took has passed. */
+export const COMPACT_RECORDS = 8;
+export const COMPACT_AGE_MS = 600_000;
+export const COMPACT_REST_FACTOR = 10;
+/** Passes of a run that was asked for: each finds what the one before left in pieces. */
+export const COMPACT_PASSES_MAX = 4;
 
 /** Bytes of decompressed frames in memory. */
 export const FRAME_CACHE_BYTES_MAX = 33_554_432;
@@ -96,4 +130,7 @@ export const DISK_FREE_FACTOR = 2;
 
 if (COALESCE_BYTES_MAX < BLOCK_PAYLOAD_MAX) throw new Error('one GET must be able to fetch a whole frame');
 if (ALIVE_MS * 3 > JOB_SILENT_MS) throw new Error('a try that works has to be heard of before it counts as lost');
+if (COMPACT_RANGE_OBJECTS_MAX * 2 > COMPACT_OBJECTS_MAX) throw new Error('a range and the one before its cut have to go into one compaction');
+if (COMPACT_RANGE_BYTES_MAX < 2 * RUN_BYTES_MIN || COMPACT_BYTES_MAX < COMPACT_RANGE_BYTES_MAX) throw new Error('a compaction holds the longest range, and a range several runs');
+if (COMPACT_OBJECT_BYTES_TINY * COMPACT_FAN_IN > COMPACT_OBJECT_BYTES_SMALL) throw new Error('tiny objects put together have to leave their tier and no other');
 if (PLAN_STREAMS_MAX > PLAN_RANGES_MAX) throw new Error('a plan holds at least one range a stream');

@@ -13,11 +13,13 @@ import { comparePositions } from '../../../shared/storage/history/log-reader.js'
 import type { ObjectId, ObjectInfo, SnapshotObjectRef } from '../../../shared/storage/records/types.js';
 import type { Offset } from '../../../shared/protocol/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
-import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type SnapshotSource } from '../../worker/node-port.js';
+import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from '../../worker/node-port.js';
 import { bodyRow } from '../hot/keys/index.js';
 import { HotGap, type LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { checkSeal, isSameSnapshot } from './commit.js';
+import { checkCompaction, type SourceLeftOut } from './compaction/check-compaction.js';
+import type { CompactContents } from './compaction/contents.js';
 import { isHotDamage, isUnreadable } from './damage.js';
 import { rangeBlocks, RangeSum } from './hot-blocks.js';
 import { onceShown } from './just-written.js';
@@ -55,7 +57,7 @@ export class LocalPort implements NodePort {
     try {
       const { plan, run } = this.#partition(jobId).board.take(jobId);
       const { partition, session, work } = plan;
-      return Promise.resolve({ kind: work.kind, partition, session, plan: plan.plan, attempt: run, streams: work.kind === 'seal' ? work.contents.streams.length : 1 });
+      return Promise.resolve({ kind: work.kind, partition, session, plan: plan.plan, attempt: run, streams: work.kind === 'seal' ? work.contents.streams.length : work.kind === 'compact' ? work.contents.sources.length : 1 });
     } catch (error) {
       return error instanceof PlanGone ? Promise.resolve(null) : Promise.reject(error as Error);
     }
@@ -135,6 +137,46 @@ export class LocalPort implements NodePort {
       const restless = checked.leftOut.filter(({ as }) => as === 'restless').length;
       partition.board.finish(plan, { kind: 'done', segments: checked.objects.length, bytes: checked.bytes, streams, dropped, restless });
     });
+  }
+
+  async *planSources(jobId: string, from: number, signal: AbortSignal): AsyncGenerator<PlanSource> {
+    const { contents } = this.#compaction(jobId);
+    for (const source of contents.sources.slice(from)) {
+      signal.throwIfAborted();
+      // Asked again each time, as with a seal.
+      this.#compaction(jobId);
+      yield source;
+    }
+  }
+
+  async commitCompact(jobId: string, objects: readonly ObjectInfo[], signal: AbortSignal): Promise<void> {
+    const partition = this.#partition(jobId);
+    const { plan, contents } = this.#compaction(jobId);
+    for (const { id } of objects) assertOwn(plan, id, 'merged');
+    await this.#committing(partition, plan, async () => {
+      const { steps, metrics } = this.#options;
+      await steps('compact:uploaded');
+      const checked = await checkCompaction(this.objects, contents, objects, signal);
+      await steps('compact:checked');
+      this.#leftOut(partition, checked.leftOut);
+      for (const object of checked.objects) metrics.objectWritten('merged', object.bytes);
+      if (checked.deltas.length > 0) await partition.commit({ plan: plan.plan, objects: checked.objects, deltas: checked.deltas }, plan);
+      const { bytesRead: read, refsBefore, refsAfter } = checked;
+      metrics.compacted({ read, refsBefore, refsAfter });
+      const written = checked.objects.reduce((sum, { bytes }) => sum + bytes, 0);
+      partition.board.finish(plan, { kind: 'done', segments: checked.objects.length, bytes: contents.rawBytes, streams: checked.deltas.length, dropped: checked.leftOut.length, restless: 0, stored: { read, written } });
+    });
+  }
+
+  /** Streams whose sources stay as they are wait a while; damage is told (I9). */
+  #leftOut(partition: PartitionCold, leftOut: readonly SourceLeftOut[]): void {
+    for (const { source, damaged, why } of leftOut) {
+      partition.compactParking.park(source.incarnation, why);
+      if (damaged) this.#options.metrics.damage('object');
+      const told = { event: damaged ? 'damage' : 'compact-left-out', tier: 'cold', stream: source.key, why };
+      if (damaged) this.#options.logger.error(told, 'cold bytes are missing or damaged: they are not compacted');
+      else this.#options.logger.warn(told, 'a range was left out of a compaction');
+    }
   }
 
   /** `from`: bytes of the body that the caller has already. */
@@ -243,6 +285,12 @@ export class LocalPort implements NodePort {
   #seal(jobId: string): { readonly plan: OpenPlan; readonly contents: PlanContents } {
     const plan = this.#partition(jobId).board.of(jobId);
     if (plan.work.kind !== 'seal') throw new Error(`job ${jobId} is no seal`);
+    return { plan, contents: plan.work.contents };
+  }
+
+  #compaction(jobId: string): { readonly plan: OpenPlan; readonly contents: CompactContents } {
+    const plan = this.#partition(jobId).board.of(jobId);
+    if (plan.work.kind !== 'compact') throw new Error(`job ${jobId} is no compaction`);
     return { plan, contents: plan.work.contents };
   }
 

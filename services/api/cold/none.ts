@@ -128,6 +128,10 @@ class NoCold implements ColdTier {
     return Promise.reject(noColdStore());
   }
 
+  compactNow(): Promise<never> {
+    return Promise.reject(noColdStore());
+  }
+
   checkpointNow(): Promise<never> {
     return Promise.reject(noColdStore());
   }

@@ -30,7 +30,7 @@ function refsOf(ops: ReturnType<ObjectCounts['move']>): number | null {
 describe('counts of references', () => {
   it.each(['known', 'new'])('of a %s object are lost by none of several streams that prepare and move them at once', async (object) => {
     const info = { id: ID, bytes: 10, crc: 7 };
-    if (object === 'known') await store.commit([{ type: 'put', key: objectRow.key(ID), value: objectRow.encode({ bytes: 10, crc: 7, refs: 5 }) }]);
+    if (object === 'known') await store.commit([{ type: 'put', key: objectRow.key(ID), value: objectRow.encode({ bytes: 10, crc: 7, refs: 5, live: 50, total: 60 }) }]);
     const counts = new ObjectCounts(store);
     counts.begin();
     // Both reads are under way before either count moves, and the later one ends behind the first move.
@@ -45,18 +45,18 @@ describe('counts of references', () => {
     const move = async (by: number): Promise<number | null> => {
       if (object === 'known') await counts.prepare([ID]);
       else await counts.prepare([], [info]);
-      return refsOf(counts.move(ID, by));
+      return refsOf(counts.move(ID, by, 10 * by));
     };
     const seen = await Promise.all([move(1), move(2)]);
     const before = object === 'known' ? 5 : 0;
     expect(seen).toEqual([before + 1, before + 3]);
-    expect(refsOf(counts.move(ID, 0))).toBe(before + 3);
+    expect(refsOf(counts.move(ID, 0, 0))).toBe(before + 3);
   });
 
   it('of an object that has no row are left alone', async () => {
     const counts = new ObjectCounts(store);
     counts.begin();
     await counts.prepare([ID]);
-    expect(counts.move(ID, 1)).toEqual([]);
+    expect(counts.move(ID, 1, 1)).toEqual([]);
   });
 });

@@ -1,10 +1,10 @@
 /**
- * How many references of the hot store name each data object: what tells a later collection where to look.
+ * How many references of the hot store name each data object, and how much of it: what tells compaction and collection where to look.
  *
  * Owns: the rows `objectRow` of one partition. Promises: a count moves in the batch of the reference that it counts; one caller at a time (the
- * partition's lane). The counts are a hint: collection proves from the log what nothing names (I8).
+ * partition's lane). The counts are a hint: compaction looks at every reference again, and collection proves from the log what nothing names (I8).
  */
-import type { ObjectId, ObjectInfo } from '../../../shared/storage/records/types.js';
+import type { ObjectId, ObjectInfo, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { objectRow, type ObjectUse } from '../hot/keys/index.js';
 import type { DurableStore } from '../hot/durable.js';
@@ -27,7 +27,7 @@ export class ObjectCounts {
   /** Reads the counts that `move` will be asked about; unknown objects get a row of their own from `infos`. */
   async prepare(ids: readonly ObjectId[], infos: readonly ObjectInfo[] = []): Promise<void> {
     for (const info of infos) {
-      if (!this.#uses.has(objectKey(info.id))) this.#take(info.id, (await this.#read(info.id)) ?? { bytes: info.bytes, crc: info.crc, refs: 0 });
+      if (!this.#uses.has(objectKey(info.id))) this.#take(info.id, (await this.#read(info.id)) ?? { bytes: info.bytes, crc: info.crc, refs: 0, live: 0, total: 0 });
     }
     for (const id of ids) {
       if (this.#uses.has(objectKey(id))) continue;
@@ -42,18 +42,40 @@ export class ObjectCounts {
     if (!this.#uses.has(name)) this.#uses.set(name, use);
   }
 
-  /** The row after `by` more references. An object without a row (its deletion came first) is left alone. */
-  move(id: ObjectId, by: number): HotOp[] {
+  /** The row after `by` more references to `bytes` raw bytes more. An object without a row (its deletion came first) is left alone. */
+  move(id: ObjectId, by: number, bytes: number): HotOp[] {
+    this.shift(id, by, bytes);
+    return this.rowsOf([id]);
+  }
+
+  /** The same without its row: for many references of few objects. */
+  shift(id: ObjectId, by: number, bytes: number): void {
     const name = objectKey(id);
     const use = this.#uses.get(name);
-    if (use === undefined) return [];
-    const moved = { ...use, refs: Math.max(0, use.refs + by) };
-    this.#uses.set(name, moved);
-    return [{ type: 'put', key: objectRow.key(id), value: objectRow.encode(moved) }];
+    if (use === undefined) return;
+    // What a row of an older version does not say cannot be counted on from there.
+    const live = use.total === 0 && use.refs > 0 ? 0 : Math.max(0, use.live + bytes);
+    this.#uses.set(name, { ...use, refs: Math.max(0, use.refs + by), live, total: Math.max(use.total, live) });
+  }
+
+  /** One row for each of the objects, as it is now. */
+  rowsOf(ids: readonly ObjectId[]): HotOp[] {
+    const rows = new Map<string, HotOp>();
+    for (const id of ids) {
+      const name = objectKey(id);
+      const use = this.#uses.get(name);
+      if (use !== undefined && !rows.has(name)) rows.set(name, { type: 'put', key: objectRow.key(id), value: objectRow.encode(use) });
+    }
+    return [...rows.values()];
   }
 
   async #read(id: ObjectId): Promise<ObjectUse | undefined> {
     const value = await this.#store.get(objectRow.key(id));
     return value === undefined ? undefined : objectRow.decode(value);
   }
+}
+
+/** Raw bytes of a cold copy of a snapshot. */
+export function bytesOfCopy(cold: NonNullable<SnapshotRecord['cold']>): number {
+  return cold.at === 'block' ? cold.ref.blockBytes : cold.ref.bytes;
 }

@@ -15,7 +15,6 @@ import type { LogCore } from '../log/core.js';
 import { Applier } from './apply.js';
 import { Background } from './background.js';
 import { CheckpointDue } from './checkpoint-due.js';
-import { stillUnsealed } from './commit.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { rowsOfCore } from './core-rows.js';
 import { isHotDamage } from './damage.js';
@@ -25,6 +24,7 @@ import { Evictor } from './evict.js';
 import { CLEAN_STEPS_MAX, PARK_MAX_MS, PARK_MS, PLAN_PURGES_MAX, PLAN_RETRY_MS, STORE_RETRY_MS } from './limits.js';
 import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { PlanGone } from '../../worker/node-port.js';
+import { whatStillHolds } from './last-look.js';
 import { findOffload, type FoundOffload } from './offload-plan.js';
 import { Parking } from './parking.js';
 import { PartitionSession, type LogDraft } from './partition-session.js';
@@ -79,6 +79,8 @@ export class PartitionCold {
   readonly evictor: Evictor;
   readonly board: PlanBoard;
   readonly parking: Parking;
+  /** The same for compaction. */
+  readonly compactParking: Parking;
   readonly checkpoint: CheckpointDue;
   readonly seals: SealDue;
   tokens: TokenIssuer | null = null;
@@ -108,6 +110,7 @@ export class PartitionCold {
     this.applier = new Applier({ core, partition, now, hotKeepMs, steps, stop });
     this.board = new PlanBoard({ partition, runner: options.runner, now, logger, metrics });
     this.parking = new Parking(now);
+    this.compactParking = new Parking(now);
     this.checkpoint = new CheckpointDue();
     this.#background = new Background(partition, logger);
     this.seals = new SealDue({ core, partition, sealBytes, sealAgeMs, now });
@@ -179,13 +182,13 @@ export class PartitionCold {
     return this.#hasJoined && (!this.joined || this.#halted !== null) && (state === 'unclaimed' || state === 'active');
   }
 
-  /** Writes one log record and applies it. A plan that was given up meanwhile throws `PlanGone`; ranges that were sealed meanwhile are left out (I6). */
+  /** Writes one log record and applies it. A plan that was given up meanwhile throws `PlanGone`; what does not hold any more is left out (I6). */
   commit(draft: LogDraft, plan: OpenPlan | null): Promise<void> {
     return this.#refs.run(async () => {
       if (this.#halted !== null) throw new Error(this.#halted);
       if (!this.joined) throw new StoreUnavailable(`partition ${this.partition} has not joined its log yet`);
       if (plan !== null && !this.board.isOpen(plan)) throw new PlanGone(plan.jobId);
-      const deltas = await stillUnsealed(this.#options.core, draft.deltas);
+      const deltas = await whatStillHolds(this.#options.core, draft.deltas);
       const { record, bytes } = await this.session.append({ ...draft, deltas });
       this.checkpoint.note(bytes);
       try {

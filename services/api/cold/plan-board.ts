@@ -11,6 +11,7 @@ import { ATTEMPT_MAX, planName } from '../../../shared/storage/records/object-id
 import type { Logger } from '../../../shared/observability/logger.js';
 import { PlanGone } from '../../worker/node-port.js';
 import type { ColdMetrics } from './cold-metrics.js';
+import type { CompactContents } from './compaction/contents.js';
 import { JOB_REMIND_MS, JOB_SILENT_MS, OFFLOAD_TRIES_MAX, PLAN_RETRY_MAX_MS, PLAN_RETRY_MS } from './limits.js';
 import type { RangeSum } from './hot-blocks.js';
 import type { PlanContents } from './plan.js';
@@ -18,13 +19,16 @@ import { Backoff } from './timing.js';
 import type { OffloadItem } from './offload-plan.js';
 
 export type PlanOutcome =
-  /** `dropped`: streams that were left out and are dirty still, `restless` of them only because they moved on meanwhile. */
-  | { readonly kind: 'done'; readonly segments: number; readonly bytes: number; readonly streams: number; readonly dropped: number; readonly restless: number }
+  /** `dropped`: streams that were left out and are dirty still, `restless` of them only because they moved on meanwhile. `stored`: what a compaction read and wrote, bytes. */
+  | { readonly kind: 'done'; readonly segments: number; readonly bytes: number; readonly streams: number; readonly dropped: number; readonly restless: number; readonly stored?: { readonly read: number; readonly written: number } }
   | { readonly kind: 'given-up'; readonly bytes: 0; readonly why: string };
 
 export type PlanWork =
   | { readonly kind: 'seal'; readonly contents: PlanContents }
-  | { readonly kind: 'offload'; readonly item: OffloadItem };
+  | { readonly kind: 'offload'; readonly item: OffloadItem }
+  | { readonly kind: 'compact'; readonly contents: CompactContents };
+
+const WORDS = { seal: 'a seal', offload: 'an offload', compact: 'a compaction' } as const;
 
 export class OpenPlan {
   attempt = 1;
@@ -162,7 +166,7 @@ export class PlanBoard {
   /** Why a plan had to be tried again that is not done yet, as a sentence for `healthz`; null: none had to. */
   get trouble(): string | null {
     for (const { work, attempt, lastError } of this.#open) {
-      if (lastError !== null) return `partition ${this.#options.partition}: ${work.kind === 'seal' ? 'a seal' : 'an offload'} is at try ${attempt}, the one before failed: ${lastError}`;
+      if (lastError !== null) return `partition ${this.#options.partition}: ${WORDS[work.kind]} is at try ${attempt}, the one before failed: ${lastError}`;
     }
     return null;
   }
@@ -177,9 +181,9 @@ export class PlanBoard {
   #again(plan: OpenPlan, why: string, waitMs: number): void {
     plan.committing = false;
     plan.lastError = why;
-    const triesMax = plan.work.kind === 'offload' ? OFFLOAD_TRIES_MAX : ATTEMPT_MAX;
+    const triesMax = plan.work.kind === 'seal' ? ATTEMPT_MAX : OFFLOAD_TRIES_MAX;
     if (plan.attempt >= triesMax) {
-      // What it held is still marked dirty and gets a new plan: names of objects do not run out, and one bad snapshot does not hold up the others.
+      // What it held is found again and gets a new plan: names of objects do not run out, and one bad snapshot does not hold up the others.
       this.finish(plan, { kind: 'given-up', bytes: 0, why: `${triesMax} tries failed, the last because ${why}` });
       return;
     }

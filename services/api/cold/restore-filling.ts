@@ -12,6 +12,7 @@ import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { ColdRef, LogDelta, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { expiryRow, nameRow, objectRow, producerRow, refRow, streamRow } from '../hot/keys/index.js';
+import { bytesOfCopy } from './object-counts.js';
 import type { RestoredForks } from './restore-forks.js';
 import type { RowWriter } from './row-writer.js';
 
@@ -42,7 +43,7 @@ export class Filling {
   bytes = 0;
   objects = 0;
   readonly #options: FillingOptions;
-  readonly #refs = new Map<string, number>();
+  readonly #uses = new Map<string, { refs: number; live: number }>();
   /** null: none, or one that is not of this round. */
   #open: { readonly key: StreamKey; readonly state: StreamRecord; readonly producers: NamedProducer[]; readonly refs: ColdRef[] } | null = null;
   #deltas: LogDelta[] = [];
@@ -81,9 +82,9 @@ export class Filling {
     for (const producer of producers) await writer.put(producerRow.key(slot, state.incarnation, producer.id), producerRow.encode({ ...producer, change: 0 }));
     for (const ref of refs) {
       await writer.put(refRow.key(slot, state.incarnation, ref.end), refRow.encode(ref));
-      this.#count(objectKey(ref.object));
+      this.#count(objectKey(ref.object), ref.blockBytes);
     }
-    if (state.snapshot !== null && state.snapshot.cold !== null) this.#count(objectKey(state.snapshot.cold.ref.object));
+    if (state.snapshot !== null && state.snapshot.cold !== null) this.#count(objectKey(state.snapshot.cold.ref.object), bytesOfCopy(state.snapshot.cold));
     const endsAtMs = state.expiresAtMs ?? (state.ttl === null ? Infinity : state.touchedAtMs + ttlMs(state.ttl));
     if (Number.isSafeInteger(Math.ceil(endsAtMs))) await writer.put(expiryRow.key(this.#options.partition, Math.max(0, Math.ceil(endsAtMs)), slot, key), expiryRow.encode());
     this.streams++;
@@ -139,8 +140,13 @@ export class Filling {
     if (deltas.length > 0) await this.#options.renewal?.log([], deltas);
   }
 
-  #count(key: string): void {
-    this.#refs.set(key, (this.#refs.get(key) ?? 0) + 1);
+  #count(key: string, bytes: number): void {
+    const use = this.#uses.get(key);
+    if (use === undefined) this.#uses.set(key, { refs: 1, live: bytes });
+    else {
+      use.refs++;
+      use.live += bytes;
+    }
   }
 
   /** Every item was given once more. */
@@ -155,9 +161,11 @@ export class Filling {
     for (const object of manifest?.objects ?? []) if (!overlay.collected.has(objectKey(object.id))) table.set(objectKey(object.id), object);
     for (const [key, object] of overlay.objects) table.set(key, object);
     for (const [key, { id, bytes, crc }] of table) {
-      await writer.put(objectRow.key(id), objectRow.encode({ bytes, crc, refs: this.#refs.get(key) ?? 0 }));
+      const { refs, live } = this.#uses.get(key) ?? { refs: 0, live: 0 };
+      // What was named and is not any more cannot be told; frames are seldom longer than what is in them.
+      await writer.put(objectRow.key(id), objectRow.encode({ bytes, crc, refs, live, total: Math.max(live, bytes) }));
       this.objects++;
     }
-    for (const key of this.#refs.keys()) if (!table.has(key)) throw new Error(`references name ${key}, which no log record brought in`);
+    for (const key of this.#uses.keys()) if (!table.has(key)) throw new Error(`references name ${key}, which no log record brought in`);
   }
 }

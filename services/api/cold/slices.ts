@@ -9,6 +9,7 @@ const SMALL_BYTES = 100;
 
 function bytesOf(delta: LogDelta): number {
   if (delta.kind === 'seal') return STREAM_BYTES + delta.refs.length * REF_BYTES;
+  if (delta.kind === 'compact') return STREAM_BYTES + delta.ranges.reduce((sum, { refs, was }) => sum + (refs.length + was.refs) * REF_BYTES, 0);
   if (delta.kind === 'collect') return delta.objects.length * SMALL_BYTES;
   return SMALL_BYTES;
 }

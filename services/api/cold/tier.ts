@@ -22,6 +22,7 @@ import type { HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import { isPassing } from './damage.js';
 import { CheckpointRuns } from './checkpoint-runs.js';
+import { addUp, Compactor, type CompactReport } from './compaction/compactor.js';
 import { coldMetrics, type ColdMetrics } from './cold-metrics.js';
 import { rowsOfCore } from './core-rows.js';
 import { readIdentity, type Identity } from './directory.js';
@@ -36,7 +37,7 @@ import { sealNow } from './seal-now.js';
 import { StartRefused } from './start-refused.js';
 import { noSteps, type Steps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
-import { Backoff, Stopped } from './timing.js';
+import { Backoff, orStopped, Stopped } from './timing.js';
 import type { ColdTier, SealReport, WorkSide } from './types.js';
 
 /** Partitions claimed at a time. */
@@ -81,6 +82,7 @@ export class ObjectColdTier implements ColdTier {
   readonly partitions: readonly PartitionCold[];
   readonly port: LocalPort;
   readonly runner: JobRunner;
+  readonly #compactors: readonly Compactor[];
   readonly #options: ColdTierOptions;
   readonly #metrics: ColdMetrics;
   readonly #stop = new AbortController();
@@ -113,6 +115,7 @@ export class ObjectColdTier implements ColdTier {
       pressed: () => this.#pressed(),
       removeStaged: (file) => options.staging.remove(file),
     }));
+    this.#compactors = this.partitions.map((partition) => new Compactor({ core, partition, partitions, now, logger, metrics: this.#metrics, steps, stop: this.#stop.signal }));
     this.#ageTimers = this.partitions.map(() => null);
     this.port = new LocalPort({
       core, store, logger, now, steps,
@@ -214,6 +217,7 @@ export class ObjectColdTier implements ColdTier {
 
   async #tick(): Promise<void> {
     for (const partition of this.partitions) partition.tick();
+    for (const compactor of this.#compactors) compactor.tick();
     await this.#checkpoints.tick();
   }
 
@@ -318,6 +322,14 @@ export class ObjectColdTier implements ColdTier {
     return withSignal([signal, this.#stop.signal], null, (until) => this.#checkpoints.runAll(until));
   }
 
+  compactNow(signal: AbortSignal): Promise<CompactReport> {
+    return withSignal([signal, this.#stop.signal], null, async (until) => {
+      const sum = { plans: 0, objects: 0, bytesRead: 0, bytesWritten: 0, streams: 0, leftOut: 0 };
+      for (const done of await Promise.all(this.#compactors.map((compactor) => orStopped(compactor.runNow(until), until)))) addUp(sum, done);
+      return sum;
+    });
+  }
+
   retainOps(): readonly HotOp[] {
     return [];
   }
@@ -328,7 +340,7 @@ export class ObjectColdTier implements ColdTier {
       job: plan.jobId,
       attempt: plan.attempt,
       createdAt: new Date(plan.createdAtMs).toISOString(),
-      bytes: plan.work.kind === 'seal' ? plan.work.contents.rawBytes : plan.work.item.snapshot.bytes,
+      bytes: plan.work.kind === 'offload' ? plan.work.item.snapshot.bytes : plan.work.contents.rawBytes,
       lastError: plan.lastError,
     }));
     const parked = this.partitions.flatMap(({ partition, parking }) => parking.list().slice(0, PARKED_LISTED_MAX).map(({ incarnation, why }) => ({ partition, incarnation: String(incarnation), why })));
@@ -353,7 +365,7 @@ export class ObjectColdTier implements ColdTier {
     for (const timer of this.#ageTimers) if (timer !== null) clearTimeout(timer);
     await this.runner.stop(graceMs);
     this.#stop.abort(new Stopped());
-    await Promise.all(this.partitions.map((partition) => partition.idle()));
+    await Promise.all([...this.partitions, ...this.#compactors].map((part) => part.idle()));
   }
 
   #at(partition: number): PartitionCold {

@@ -6,6 +6,7 @@
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
+import type { CompactReport } from './compaction/compactor.js';
 import type { HotOp } from '../hot/store.js';
 import type { LocalPort } from './local-port.js';
 import type { StreamSlot } from '../log/core.js';
@@ -51,6 +52,8 @@ export interface ColdTier {
   logPurge(bucket: string): Promise<void>;
   /** Runs a checkpoint of every partition now. */
   checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]>;
+  /** Puts what lies in short pieces together and wins back what is garbage, all of it now. */
+  compactNow(signal: AbortSignal): Promise<CompactReport>;
   /** Queued, running and failed jobs, open plans, streams that cannot be sealed now: for `GET /__firn/jobs`. */
   jobs(): Promise<object>;
   /** null: there is no store to work for, or not yet. */

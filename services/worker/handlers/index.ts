@@ -2,6 +2,7 @@
 import type { JobHandlers } from '../../../shared/queue/index.js';
 import type { NodePort } from '../node-port.js';
 import { checkpointHandler } from './checkpoint.js';
+import { compactHandler } from './compact.js';
 import { offloadHandler } from './offload.js';
 import { sealHandler } from './seal.js';
 
@@ -15,7 +16,7 @@ export function jobHandlers(port: NodePort, now: () => number): JobHandlers {
     seal: sealHandler(port),
     offload: offloadHandler(port),
     checkpoint: checkpointHandler(port, { now }),
-    compact: notYet('compact'),
+    compact: compactHandler(port),
     collect: notYet('collect'),
   };
 }

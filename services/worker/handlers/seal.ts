@@ -6,10 +6,10 @@
  */
 import type { JobHandler } from '../../../shared/queue/index.js';
 import { DataObjectWriter } from '../../../shared/storage/data-object.js';
-import { objectKey } from '../../../shared/storage/records/object-id.js';
-import type { ObjectId, ObjectInfo } from '../../../shared/storage/records/types.js';
-import { PLAN_START, type NodePort, type PlanHead, type PlanItem } from '../node-port.js';
+import type { ObjectInfo } from '../../../shared/storage/records/types.js';
+import { PLAN_START, type PlanItem, type NodePort } from '../node-port.js';
 import { runTry } from './run-try.js';
+import { uploadObject } from './upload-object.js';
 
 /** Raw bytes at which an object is closed: the number of PUTs follows bytes (design section 6: 8 to 64 MiB). */
 export const SEGMENT_RAW_BYTES = 33_554_432;
@@ -22,13 +22,13 @@ export function sealHandler(port: NodePort): JobHandler {
       for await (const item of port.planItems(jobId, PLAN_START, signal)) {
         signal.throwIfAborted();
         if (writer.ranges > 0 && (writer.rawBytes >= SEGMENT_RAW_BYTES || !writer.fits(bytesOf(item)))) {
-          objects.push(await upload(port, head, objects.length, writer, signal));
+          objects.push(await uploadObject(port, head, 'segment', objects.length, writer, signal));
           writer = new DataObjectWriter();
         }
         if (item.kind === 'block') writer.addBlock(item.key, item.incarnation, item.block);
         else writer.addSnapshot(item.key, item.incarnation, item.record, item.body);
       }
-      if (writer.ranges > 0) objects.push(await upload(port, head, objects.length, writer, signal));
+      if (writer.ranges > 0) objects.push(await uploadObject(port, head, 'segment', objects.length, writer, signal));
       await port.commitSeal(jobId, objects, signal);
     });
 }
@@ -36,12 +36,4 @@ export function sealHandler(port: NodePort): JobHandler {
 /** What an item may take at most, the head of a snapshot included. */
 function bytesOf(item: PlanItem): number {
   return item.kind === 'block' ? item.block.length : item.body.length + 32_768;
-}
-
-async function upload(port: NodePort, head: PlanHead, part: number, writer: DataObjectWriter, signal: AbortSignal): Promise<ObjectInfo> {
-  const id: ObjectId = { kind: 'segment', partition: head.partition, session: head.session, plan: head.plan, attempt: head.attempt, part };
-  const packed = await writer.finish();
-  const outcome = await port.objects.putOnce(objectKey(id), packed.body, signal);
-  if (outcome === 'exists-theirs') throw new Error(`somebody else wrote other bytes to ${objectKey(id)}`);
-  return { id, bytes: packed.bytes, crc: packed.crc };
 }

@@ -6,7 +6,9 @@
  */
 import type { Incarnation, StreamKey } from '../../protocol/types.js';
 import { objectKey } from '../records/object-id.js';
-import type { ColdRef, LogDelta, LogRecord, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../records/types.js';
+import { sameBlock } from '../records/cold-ref.js';
+import type { CompactedSnapshot, LogDelta, LogRecord, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../records/types.js';
+import { RefPatches } from './ref-patches.js';
 
 /** One life of a stream as the stretch of log left it. */
 export interface Life {
@@ -14,9 +16,11 @@ export interface Life {
   /** null: no seal in this stretch; the state comes from what was there before. */
   state: StreamRecord | null;
   readonly producers: Map<string, NamedProducer>;
-  readonly refs: ColdRef[];
+  readonly refs: RefPatches;
   /** Offloaded in this stretch. */
   snapshot: SnapshotRecord | null;
+  /** Small snapshots that compaction moved. */
+  readonly moved: CompactedSnapshot[];
 }
 
 export interface KeyChange {
@@ -64,6 +68,8 @@ export class LogOverlay {
           this.objects.delete(objectKey(id));
         }
         return;
+      case 'compact':
+        return this.#compact(delta);
       default:
         throw new Error(`unknown change ${(delta satisfies never as LogDelta).kind}`);
     }
@@ -81,8 +87,14 @@ export class LogOverlay {
     change.begun = state.incarnation;
     life.state = { ...state, snapshot: newerSnapshot(life.state?.snapshot ?? life.snapshot, state.snapshot) };
     for (const producer of producers) life.producers.set(producer.id, producer);
-    // One by one: a long stream has more of them than a call takes arguments.
-    for (const ref of refs) life.refs.push(ref);
+    life.refs.append(refs);
+  }
+
+  #compact({ key, incarnation, ranges, snapshot }: Extract<LogDelta, { kind: 'compact' }>): void {
+    const life = this.#lifeOf(key, incarnation, false);
+    if (life === null) return;
+    for (const range of ranges) life.refs.replace(range);
+    if (snapshot !== null) life.moved.push(snapshot);
   }
 
   #offload(key: StreamKey, incarnation: Incarnation, snapshot: SnapshotRecord): void {
@@ -107,7 +119,7 @@ export class LogOverlay {
       if (!begins) return null;
       change.ended.add(change.life.incarnation);
     }
-    change.life = { incarnation, state: null, producers: new Map(), refs: [], snapshot: null };
+    change.life = { incarnation, state: null, producers: new Map(), refs: new RefPatches(), snapshot: null, moved: [] };
     return change.life;
   }
 
@@ -127,4 +139,13 @@ export function newerSnapshot(a: SnapshotRecord | null, b: SnapshotRecord | null
   if (b === null || a.offset > b.offset) return a;
   if (a.offset === b.offset) return b.cold === null ? a : b;
   return b;
+}
+
+/** A snapshot with the cold copy that compactions left it with. */
+export function movedSnapshot(snapshot: SnapshotRecord | null, moves: readonly CompactedSnapshot[]): SnapshotRecord | null {
+  let at = snapshot;
+  for (const { offset, was, ref } of moves) {
+    if (at?.offset === offset && at.cold?.at === 'block' && sameBlock(at.cold.ref, was)) at = { ...at, cold: { at: 'block', ref } };
+  }
+  return at;
 }

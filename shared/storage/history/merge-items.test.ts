@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
 import { compareCheckpointKeys, entriesOfItems, itemsOfEntry, type CheckpointEntry, type CheckpointItem } from '../checkpoint.js';
 import { sampleColdRef, sampleProducer, sampleStreamRecord } from '../records/arbitrary.contract.js';
+import { refsSum } from '../records/cold-ref.js';
 import type { ColdRef, LogDelta, LogRecord, NamedProducer, SnapshotRecord, StreamRecord } from '../records/types.js';
 import { LogOverlay } from './log-overlay.js';
 import { mergeItems } from './merge-items.js';
@@ -69,6 +70,17 @@ class Model {
     this.log([{ kind: 'delete', key, incarnation: stream.state.incarnation }]);
   }
 
+  compact(key: StreamKey, share: number, count: number): void {
+    const stream = this.streams.get(key);
+    if (stream === undefined || stream.refs.length === 0) return;
+    const at = Math.floor(share * (stream.refs.length - 1));
+    const old = stream.refs.slice(at, at + count);
+    const [from, to] = [(old[0] as ColdRef).start, (old.at(-1) as ColdRef).end];
+    const refs = [sampleColdRef({ start: from, end: to, frameAt: this.#seq })];
+    this.streams.set(key, { ...stream, refs: stream.refs.toSpliced(at, old.length, ...refs) });
+    this.log([{ kind: 'compact', key, incarnation: stream.state.incarnation, ranges: [{ from, to, was: { refs: old.length, sum: refsSum(old) }, refs }], snapshot: null }]);
+  }
+
   /** A restore: the same stream under a new token, and no end of the one before. */
   renew(key: StreamKey): void {
     const stream = this.streams.get(key);
@@ -109,6 +121,7 @@ const anyStep = fc.oneof(
   fc.record({ do: fc.constant('offload' as const), key: fc.constantFrom(...KEYS) }),
   fc.record({ do: fc.constant('retain' as const), key: fc.constantFrom(...KEYS), share: fc.double({ min: 0, max: 1, noNaN: true }) }),
   fc.record({ do: fc.constant('renew' as const), key: fc.constantFrom(...KEYS) }),
+  fc.record({ do: fc.constant('compact' as const), key: fc.constantFrom(...KEYS), share: fc.double({ min: 0, max: 1, noNaN: true }), count: fc.integer({ min: 1, max: 5 }) }),
   fc.record({ do: fc.constant('delete' as const), key: fc.constantFrom(...KEYS), recreate: fc.boolean() }),
 );
 
@@ -122,6 +135,7 @@ describe('a checkpoint merged with the log behind it', () => {
         else if (step.do === 'offload') model.offload(step.key);
         else if (step.do === 'retain') model.retain(step.key, step.share);
         else if (step.do === 'renew') model.renew(step.key);
+        else if (step.do === 'compact') model.compact(step.key, step.share, step.count);
         else model.delete(step.key, step.recreate);
       }
       let base: CheckpointEntry[] = [];

@@ -2,13 +2,13 @@
  * The newest checkpoint of a partition and the log behind it as one sorted row of streams.
  *
  * Owns: the merge. Promises: as much memory as the log behind the checkpoint and one stream's producers take (I11); streams that the log did not touch pass
- * through unchanged; references below a boundary that the log holds are gone, the others stay without a gap.
+ * through unchanged; references below a boundary that the log holds are gone, compacted ones are those that the compaction left, the others stay without a gap.
  */
 import { heldFrom } from '../records/stream-record.js';
 import type { StreamKey } from '../../protocol/types.js';
 import { compareCheckpointKeys, GROUP_MAX, type CheckpointItem } from '../checkpoint.js';
 import type { ColdRef, NamedProducer, StreamRecord } from '../records/types.js';
-import { newerSnapshot, type KeyChange, type Life, type LogOverlay } from './log-overlay.js';
+import { movedSnapshot, newerSnapshot, type KeyChange, type Life, type LogOverlay } from './log-overlay.js';
 
 type StreamItem = Extract<CheckpointItem, { kind: 'stream' }>;
 
@@ -81,9 +81,10 @@ function freshOf(overlay: LogOverlay, key: StreamKey): Generator<CheckpointItem>
 function* fresh(key: StreamKey, life: Life | null): Generator<CheckpointItem> {
   // Without a seal the log says nothing that a stream could be made of: its beginning came with a life that ended.
   if (life === null || life.state === null) return;
-  yield { kind: 'stream', key, state: life.state };
-  yield* producersOf([...life.producers.values()], life.state);
-  yield* refGroups(life.refs, life.state);
+  const state = { ...life.state, snapshot: movedSnapshot(life.state.snapshot, life.moved) };
+  yield { kind: 'stream', key, state };
+  yield* producersOf([...life.producers.values()], state);
+  yield* refGroups(life.refs.all(), state);
 }
 
 /** A stream of the checkpoint that the log touched. */
@@ -100,6 +101,7 @@ async function* together(item: StreamItem, items: BaseItems, change: KeyChange):
   yield { kind: 'stream', key: item.key, state };
   const producers = new Map<string, NamedProducer>();
   let written = false;
+  const patched = sameLife ? life.refs.over() : null;
   for await (const more of items.rest()) {
     if (more.kind === 'producers') {
       for (const producer of more.producers) producers.set(producer.id, producer);
@@ -107,15 +109,15 @@ async function* together(item: StreamItem, items: BaseItems, change: KeyChange):
     }
     if (!written) yield* producersOf(withNewer(producers, life, sameLife), state);
     written = true;
-    yield* refGroups(more.refs, state);
+    yield* refGroups(patched === null ? more.refs : patched.take(more.refs), state);
   }
   if (!written) yield* producersOf(withNewer(producers, life, sameLife), state);
-  if (sameLife) yield* refGroups(life.refs, state);
+  if (patched !== null) yield* refGroups(patched.end(), state);
 }
 
 function mergedState(before: StreamRecord, life: Life): StreamRecord {
-  if (life.state === null) return { ...before, snapshot: newerSnapshot(before.snapshot, life.snapshot) };
-  return { ...life.state, snapshot: newerSnapshot(before.snapshot, life.state.snapshot) };
+  const state = life.state ?? before;
+  return { ...state, snapshot: movedSnapshot(newerSnapshot(before.snapshot, life.state === null ? life.snapshot : life.state.snapshot), life.moved) };
 }
 
 function withNewer(producers: Map<string, NamedProducer>, life: Life | null, sameLife: boolean): NamedProducer[] {

@@ -4,9 +4,10 @@
  * Owns: its bytes, alone (a row of the hot store) and embedded in log records and checkpoints.
  */
 import type { Offset } from '../../protocol/types.js';
-import { sealed, unsealed, type ByteReader, type ByteWriter } from '../codec.js';
-import { readObjectId, writeObjectId } from './object-id.js';
-import type { BlockRef, ColdRef } from './types.js';
+import { ByteWriter, sealed, unsealed, type ByteReader } from '../codec.js';
+import { crc32c } from '../crc.js';
+import { readObjectId, sameObject, writeObjectId } from './object-id.js';
+import type { BlockRef, ColdRef, CompactedRange } from './types.js';
 
 const VERSION = 1;
 const COLD_REF_BYTES_MIN = 16;
@@ -59,6 +60,42 @@ export function readRefs(reader: ByteReader): ColdRef[] {
   }
   return refs;
 }
+
+const summed = new ByteWriter(256);
+
+/** Tells one row of references from another: CRC32C of their bytes, which name objects that never change (I4). */
+export function refsSum(refs: Iterable<ColdRef>): number {
+  let sum = 0;
+  for (const ref of refs) {
+    summed.reset();
+    writeColdRef(summed, ref);
+    sum = crc32c(summed.take(), sum);
+  }
+  return sum;
+}
+
+export function sameBlock(a: BlockRef, b: BlockRef): boolean {
+  return a.frameAt === b.frameAt && a.blockAt === b.blockAt && a.blockBytes === b.blockBytes && a.frameBytes === b.frameBytes && a.frameCrc === b.frameCrc && sameObject(a.object, b.object);
+}
+
+/** A range of a compaction; its references cover it exactly. */
+export function writeCompactedRange(writer: ByteWriter, { from, to, was, refs }: CompactedRange): void {
+  if (refs[0]?.start !== from || refs.at(-1)?.end !== to || was.refs < 1) throw new Error(`references that do not cover [${from}, ${to})`);
+  writer.varint(was.refs);
+  writer.u32(was.sum);
+  writeRefs(writer, refs);
+}
+
+export function readCompactedRange(reader: ByteReader): CompactedRange {
+  const was = { refs: reader.varint(), sum: reader.u32() };
+  const refs = readRefs(reader);
+  const [first, last] = [refs[0], refs.at(-1)];
+  if (first === undefined || last === undefined || was.refs === 0) throw reader.bad('a compaction of nothing');
+  return { from: first.start, to: last.end, was, refs };
+}
+
+/** At least: two numbers and one reference. */
+export const COMPACTED_RANGE_BYTES_MIN = 6 + COLD_REF_BYTES_MIN;
 
 export function writeBlockRef(writer: ByteWriter, ref: BlockRef): void {
   writeObjectId(writer, ref.object);

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
 import { BadBytes, sealed } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
-import { anyColdRef, anyIncarnation, anyKey, anyNamedProducer, anyObjectId, anyObjectInfo, anySnapshot, anyStreamRecord, anyText, anyTimeMs, sampleColdRef, sampleProducer, sampleStreamRecord } from './arbitrary.contract.js';
+import { anyBlockRef, anyColdRef, anyCrc, anyIncarnation, anyKey, anyNamedProducer, anyObjectId, anyObjectInfo, anySnapshot, anyStreamRecord, anyText, anyTimeMs, sampleColdRef, sampleProducer, sampleStreamRecord } from './arbitrary.contract.js';
 import { decodeLogEntry, encodeLogEntry } from './log-entry.js';
-import type { ColdRef, LogDelta, LogEntry, LogRecord } from './types.js';
+import type { ColdRef, CompactedRange, LogDelta, LogEntry, LogRecord } from './types.js';
 
 /** References without a gap, from whatever each of them says. */
 const anyRefs = fc.tuple(fc.nat(1_000_000), fc.array(fc.tuple(anyColdRef, fc.integer({ min: 1, max: 500_000 })), { maxLength: 5 })).map(([from, shapes]) => {
@@ -13,12 +13,16 @@ const anyRefs = fc.tuple(fc.nat(1_000_000), fc.array(fc.tuple(anyColdRef, fc.int
   return shapes.map(([ref, bytes]): ColdRef => ({ ...ref, start: start as Offset, end: (start += bytes) as Offset }));
 });
 
+const anyCompactedRange = fc.tuple(anyRefs.filter((refs) => refs.length > 0), fc.integer({ min: 1, max: 100_000 }), anyCrc)
+  .map(([refs, count, sum]): CompactedRange => ({ from: (refs[0] as ColdRef).start, to: (refs.at(-1) as ColdRef).end, was: { refs: count, sum }, refs }));
+
 const anyDelta: fc.Arbitrary<LogDelta> = fc.oneof(
   fc.record({ kind: fc.constant('seal' as const), key: anyKey, state: anyStreamRecord, producers: fc.array(anyNamedProducer, { maxLength: 3 }), refs: anyRefs }),
   fc.record({ kind: fc.constant('offload' as const), key: anyKey, incarnation: anyIncarnation, snapshot: anySnapshot }),
   fc.record({ kind: fc.constant('delete' as const), key: anyKey, incarnation: anyIncarnation }),
   fc.record({ kind: fc.constant('purge' as const), bucket: anyText }),
   fc.record({ kind: fc.constant('collect' as const), objects: fc.array(anyObjectId, { maxLength: 5 }) }),
+  fc.record({ kind: fc.constant('compact' as const), key: anyKey, incarnation: anyIncarnation, ranges: fc.array(anyCompactedRange, { maxLength: 3 }), snapshot: fc.option(fc.record({ offset: fc.nat().map((at) => at as Offset), was: anyBlockRef, ref: anyBlockRef })) }),
 );
 
 const position = { partition: fc.integer({ min: 0, max: 1_023 }), session: fc.integer({ min: 0, max: 262_143 }), seq: fc.integer({ min: 0, max: 9_999_999_999 }) };

@@ -6,15 +6,15 @@
  */
 import { BadBytes, ByteReader, ByteWriter, sealed, openSealed } from '../codec.js';
 import { SEQ_MAX } from '../keys.js';
-import type { StreamKey } from '../../protocol/types.js';
+import type { Offset, StreamKey } from '../../protocol/types.js';
 import { PARTITIONS_MAX } from '../slots.js';
 import { compressNow, decompressNow } from '../zstd.js';
-import { readRefs, writeRefs } from './cold-ref.js';
+import { COMPACTED_RANGE_BYTES_MIN, readBlockRef, readCompactedRange, readRefs, writeBlockRef, writeCompactedRange, writeRefs } from './cold-ref.js';
 import { OBJECT_ID_BYTES_MIN, OBJECT_INFO_BYTES_MIN, PLAN_MAX, SESSION_MAX, readObjectId, readObjectInfo, writeObjectId, writeObjectInfo } from './object-id.js';
 import { NAMED_PRODUCER_BYTES_MIN, readNamedProducer, writeNamedProducer } from './producer-record.js';
 import { readSnapshotRecord, writeSnapshotRecord } from './snapshot-record.js';
 import { readIncarnation, readStreamRecord, writeStreamRecord } from './stream-record.js';
-import type { LogDelta, LogEntry, LogRecord } from './types.js';
+import type { CompactedSnapshot, LogDelta, LogEntry, LogRecord } from './types.js';
 
 const VERSION = 1;
 const WHAT = 'log entry';
@@ -30,7 +30,7 @@ export const LOG_ENTRY_RAW_BYTES_MAX = 268_435_456;
 /** Shorter bodies are left as they are. */
 const COMPRESS_FROM_BYTES = 512;
 
-const DELTAS = ['seal', 'offload', 'delete', 'purge', 'collect'] as const;
+const DELTAS = ['seal', 'offload', 'delete', 'purge', 'collect', 'compact'] as const;
 
 /** Scratch for the body, apart from that of the envelope. */
 const body = new ByteWriter(16_384);
@@ -139,6 +139,14 @@ function writeDelta(writer: ByteWriter, delta: LogDelta): void {
       writer.varint(delta.objects.length);
       for (const object of delta.objects) writeObjectId(writer, object);
       return;
+    case 'compact':
+      writer.string(delta.key);
+      writer.varint(delta.incarnation);
+      writer.varint(delta.ranges.length);
+      for (const range of delta.ranges) writeCompactedRange(writer, range);
+      writer.bool(delta.snapshot !== null);
+      if (delta.snapshot !== null) writeCompactedSnapshot(writer, delta.snapshot);
+      return;
     default:
       throw new Error(`unknown change ${(delta satisfies never as LogDelta).kind}`);
   }
@@ -157,7 +165,25 @@ function readDelta(reader: ByteReader): LogDelta {
       return { kind, bucket: reader.string() };
     case 'collect':
       return { kind, objects: reader.many(OBJECT_ID_BYTES_MIN, readObjectId) };
+    case 'compact':
+      return {
+        kind,
+        key: reader.string() as StreamKey,
+        incarnation: readIncarnation(reader),
+        ranges: reader.many(COMPACTED_RANGE_BYTES_MIN, readCompactedRange),
+        snapshot: reader.bool() ? readCompactedSnapshot(reader) : null,
+      };
     default:
       throw reader.bad('unknown change');
   }
+}
+
+function writeCompactedSnapshot(writer: ByteWriter, { offset, was, ref }: CompactedSnapshot): void {
+  writer.varint(offset);
+  writeBlockRef(writer, was);
+  writeBlockRef(writer, ref);
+}
+
+function readCompactedSnapshot(reader: ByteReader): CompactedSnapshot {
+  return { offset: reader.varint() as Offset, was: readBlockRef(reader), ref: readBlockRef(reader) };
 }

@@ -161,7 +161,25 @@ export type LogDelta =
   | { readonly kind: 'delete'; readonly key: StreamKey; readonly incarnation: Incarnation }
   | { readonly kind: 'purge'; readonly bucket: string }
   /** Objects that no reference names any more; they may be deleted once two checkpoints hold this (I8). */
-  | { readonly kind: 'collect'; readonly objects: readonly ObjectId[] };
+  | { readonly kind: 'collect'; readonly objects: readonly ObjectId[] }
+  /** The same bytes of one life of a stream in other objects: each part holds as long as what it replaces is still exactly what was read (I6). */
+  | { readonly kind: 'compact'; readonly key: StreamKey; readonly incarnation: Incarnation; readonly ranges: readonly CompactedRange[]; readonly snapshot: CompactedSnapshot | null };
+
+/** References [from, to) of a stream give way to `refs`, which cover the same range. */
+export interface CompactedRange {
+  readonly from: Offset;
+  readonly to: Offset;
+  /** How many references gave way, and the sum that tells them (`refsSum`). */
+  readonly was: { readonly refs: number; readonly sum: number };
+  readonly refs: readonly ColdRef[];
+}
+
+/** The cold copy of the small snapshot at `offset` moved. */
+export interface CompactedSnapshot {
+  readonly offset: Offset;
+  readonly was: BlockRef;
+  readonly ref: BlockRef;
+}
 
 export interface LogRecord {
   readonly kind: 'record';

@@ -275,11 +275,11 @@ rowContract('object', {
     return [id.partition, id.session, id.plan, id.attempt, id.part, OBJECT_KINDS.indexOf(id.kind)] as [number, number, number, number, number, number];
   },
   ranges: [{ fixed: 1, range: ([partition]) => objectRow.range(partition) }],
-  values: fc.record({ bytes: anyCount, crc: anyCrc, refs: anyCount }),
+  values: fc.record({ bytes: anyCount, crc: anyCrc, refs: anyCount, live: anyCount, total: anyCount }),
   encode: objectRow.encode,
   decode: objectRow.decode,
 });
-valueContract('object', { values: fc.record({ bytes: anyCount, crc: anyCrc, refs: anyCount }), encode: objectRow.encode, decode: objectRow.decode });
+valueContract('object', { values: fc.record({ bytes: anyCount, crc: anyCrc, refs: anyCount, live: anyCount, total: anyCount }), encode: objectRow.encode, decode: objectRow.decode });
 
 rowContract('applied', {
   kind: appliedRow.kind,

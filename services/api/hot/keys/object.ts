@@ -1,13 +1,13 @@
 /**
- * A data object that the log named: `kind | partition (2) | session (4) | plan (8) | attempt (4) | part (4) | kind of object (1)` -> its size, sum and how many references name it. Written when a
+ * A data object that the log named: `kind | partition (2) | session (4) | plan (8) | attempt (4) | part (4) | kind of object (1)` -> its size, sum, how many references name it, and how much of it. Written when a
  * log record is applied, gone after the object's deletion.
  */
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { BadBytes, sealed, unsealed } from '../../../../shared/storage/codec.js';
 import type { ObjectId } from '../../../../shared/storage/records/types.js';
-import { BadBytes } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putU16, putU32, putU64, within, type KeyRange } from './layout.js';
 
-const VERSION = 1;
+/** Version 1 did not say how much is named. */
+const VERSION = 2;
 /** The number of a kind of object is its place here: append only. */
 const OBJECT_KINDS = ['segment', 'snapshot', 'merged'] as const satisfies readonly ObjectId['kind'][];
 
@@ -17,6 +17,9 @@ export interface ObjectUse {
   readonly crc: number;
   /** References in the hot store that name it. */
   readonly refs: number;
+  /** Raw bytes of what they name, and the most that was ever named: the rest is garbage. Both 0: not known. */
+  readonly live: number;
+  readonly total: number;
 }
 
 export const objectRow = {
@@ -49,9 +52,12 @@ export const objectRow = {
       writer.varint(value.bytes);
       writer.u32(value.crc);
       writer.varint(value.refs);
+      writer.varint(value.live);
+      writer.varint(value.total);
     });
   },
   decode(value: Buffer): ObjectUse {
-    return unsealed(value, 'object row', VERSION, (reader) => ({ bytes: reader.varint(), crc: reader.u32(), refs: reader.varint() }));
+    if (value[0] === 1) return unsealed(value, 'object row', 1, (reader) => ({ bytes: reader.varint(), crc: reader.u32(), refs: reader.varint(), live: 0, total: 0 }));
+    return unsealed(value, 'object row', VERSION, (reader) => ({ bytes: reader.varint(), crc: reader.u32(), refs: reader.varint(), live: reader.varint(), total: reader.varint() }));
   },
 };
