@@ -12,6 +12,7 @@ import { call, header } from '../demo/client.js';
 import { loadAirports } from '../demo/flights.js';
 import type { FirnProcess } from '../lib/firn-process.js';
 import { clientOf } from '../services/s3-server.js';
+import { compaction } from './compaction.js';
 import { BUCKET, metricsOf, withColdNode, withS3 } from './cold-node.js';
 import { median, type Options, type Row } from './results.js';
 
@@ -154,7 +155,7 @@ export async function cold(options: Options): Promise<Row[]> {
         await catchUpRow(node, client, randomContent(), options),
         await catchUpRow(node, client, flightContent(), options),
         await bootstrapRow(node, client, options),
-      ]);
+      ]).then(async (rows) => [...rows, ...(await compaction(s3, options))]);
     } finally {
       agent.destroy();
       client.destroy();

@@ -21,7 +21,7 @@ const TYPE = { 'content-type': 'application/octet-stream' };
 /** Lengths of one append: many small ones, and long ones that bring more bytes than small ones ever do. */
 const BODY_BYTES = [256, 16_384] as const;
 /** A seal is due at this many bytes: a few times in each run. */
-const SEAL_BYTES = 2_097_152;
+export const SEAL_BYTES = 2_097_152;
 const SAMPLE_MS = 250;
 /** Longest wait for the last seals of a run, ms. */
 const DRAIN_MS_MAX = 60_000;
@@ -30,7 +30,7 @@ const P99_MAX = 2;
 /** What is sealed against what is appended, from the first append until a run ends: the rest is the seal that is under way. */
 const SEALED_MIN = 0.5;
 
-interface Run {
+export interface Run {
   readonly result: SocketResult;
   /** Most bytes that waited for their seal at a time. */
   readonly peak: number;
@@ -40,6 +40,7 @@ interface Run {
   readonly drainMs: number;
 }
 
+/** Bytes that wait for their seal. */
 async function unsealed(node: FirnProcess): Promise<number> {
   return (await metricsOf(node)).sum('firn_unsealed_bytes');
 }
@@ -53,7 +54,7 @@ function requestsTo(path: string, bodyBytes: number): Buffer[] {
   return Array.from({ length: FRAME_TARGET_BYTES_MAX / bodyBytes + 1 }, () => rawRequest('POST', path, TYPE, randomBytes(bodyBytes)));
 }
 
-async function runOne(node: FirnProcess, bodyBytes: number, round: number, seconds: number): Promise<Run> {
+export async function runOne(node: FirnProcess, bodyBytes: number, round: number, seconds: number): Promise<Run> {
   const prefix = `b${bodyBytes}r${round + 1}-`;
   await create(node, prefix);
   const requests = Array.from({ length: STREAMS }, (_, n) => requestsTo(`/bench/${prefix}${n}`, bodyBytes));
@@ -79,7 +80,7 @@ async function runOne(node: FirnProcess, bodyBytes: number, round: number, secon
 }
 
 /** Waits until what is left lies below the threshold. */
-async function drained(node: FirnProcess): Promise<number> {
+export async function drained(node: FirnProcess): Promise<number> {
   const started = performance.now();
   while ((await unsealed(node)) >= SEAL_BYTES) {
     if (performance.now() - started > DRAIN_MS_MAX) throw new Error('sealing does not catch up');

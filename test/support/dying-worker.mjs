@@ -43,9 +43,10 @@ const config = loadConfig({ env: process.env, role: 'client' });
 const store = await S3ObjectStore.open(config.s3);
 const objects = over(store, {
   putOnce: async (...args) => {
-    at('put:before');
+    const merged = args[0].includes('/merged/') ? 'merged' : 'put';
+    at(`${merged}:before`);
     const outcome = await store.putOnce(...args);
-    at('put:after');
+    at(`${merged}:after`);
     return outcome;
   },
   putUnique: async (...args) => {
@@ -82,6 +83,8 @@ const wrap = (port) => over(port, {
     return { ...snapshot, body: each(snapshot.body, 'snapshot:piece') };
   },
   commitSeal: told(port, 'commitSeal', 'commit'),
+  planSources: (...args) => each(port.planSources(...args), 'source'),
+  commitCompact: told(port, 'commitCompact', 'compact'),
   commitOffload: told(port, 'commitOffload', 'offload'),
 });
 

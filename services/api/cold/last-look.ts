@@ -5,11 +5,10 @@
  * names the cold copy of a snapshot where it is now. A damaged stream is no reason to stop the others.
  */
 import { heldFrom } from '../../../shared/storage/records/stream-record.js';
-import { sameBlock } from '../../../shared/storage/records/cold-ref.js';
 import type { CompactedRange, LogDelta, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import { snapshotRow } from '../hot/keys/index.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
-import { replacedRefs, type CompactDelta } from './compaction/apply-compaction.js';
+import { replacedRefs, snapshotToMove, type CompactDelta } from './compaction/apply-compaction.js';
 import { isHotDamage } from './damage.js';
 
 /** Streams looked at at a time. */
@@ -61,7 +60,6 @@ async function compaction(core: LogCore, slot: StreamSlot, delta: CompactDelta):
   const now = slot.pending;
   if (now === null || now.incarnation !== delta.incarnation) return null;
   const held = ranges.filter(({ to }) => to > heldFrom(now));
-  const cold = delta.snapshot !== null && now.snapshot?.offset === delta.snapshot.offset ? now.snapshot.cold : null;
-  const snapshot = delta.snapshot !== null && cold?.at === 'block' && sameBlock(cold.ref, delta.snapshot.was) ? delta.snapshot : null;
+  const snapshot = snapshotToMove(now, delta) === null ? null : delta.snapshot;
   return held.length === 0 && snapshot === null ? null : { ...delta, ranges: held, snapshot };
 }

@@ -36,6 +36,7 @@ const anyStep = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('snapshot' as const), key: anyKey, share: fc.double({ min: 0, max: 1, noNaN: true }), large: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('retain' as const), key: anyKey, share: fc.double({ min: 0, max: 1, noNaN: true }) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('checkpoint' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('compact' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const), kill: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restore' as const) }) },
 );
@@ -71,6 +72,8 @@ class Run {
         return this.#retain(step.key, step.share);
       case 'checkpoint':
         return void (await this.rig.cold.checkpointNow(AbortSignal.timeout(10_000)));
+      case 'compact':
+        return void (await this.rig.cold.compactNow(AbortSignal.timeout(20_000)));
       case 'restart':
         if (step.kill) await this.rig.kill();
         else await this.rig.close();
@@ -159,7 +162,7 @@ class Run {
   }
 }
 
-describe('any sequence of appends, seals, evictions, snapshots, retention, restarts and restores (R026)', () => {
+describe('any sequence of appends, seals, evictions, compactions, snapshots, retention, restarts and restores (R026)', () => {
   it.each<RigConfig>([
     { hotKeepMs: 0, sealBytes: 1, sealAgeMs: 20 },
     { hotKeepMs: 600_000 },

@@ -5,7 +5,7 @@
  * written, before the node serves what a restart left unapplied; one seal plan at a time, and after a crash at any step the next start goes
  * on from what is durable (I5, I6).
  */
-import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
+import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { JobRunner } from '../../../shared/queue/index.js';
 import { slotRangeOf } from '../../../shared/storage/slots.js';
 import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
@@ -29,7 +29,6 @@ import { findOffload, type FoundOffload } from './offload-plan.js';
 import { Parking } from './parking.js';
 import { PartitionSession, type LogDraft } from './partition-session.js';
 import { PlanBoard, type OpenPlan, type PlanOutcome } from './plan-board.js';
-import type { StreamKey } from '../../../shared/protocol/types.js';
 import { collectPlan, type PlanContents } from './plan.js';
 import { SealDue } from './seal-due.js';
 import type { Steps } from './steps.js';

@@ -6,7 +6,7 @@
  * The state of the stream takes no part but for its snapshot, so a stream that was deleted meanwhile loses nothing that its readers hold.
  */
 import { refsSum, sameBlock } from '../../../../shared/storage/records/cold-ref.js';
-import type { BlockRef, ColdRef, CompactedRange, LogDelta, ObjectId } from '../../../../shared/storage/records/types.js';
+import type { BlockRef, ColdRef, CompactedRange, LogDelta, ObjectId, SnapshotRecord, StreamRecord } from '../../../../shared/storage/records/types.js';
 import { sameObject } from '../../../../shared/storage/records/object-id.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
 import { refRow } from '../../hot/keys/index.js';
@@ -66,18 +66,24 @@ export function applyCompaction(core: LogCore, counts: ObjectCounts, delta: Comp
     }
     // From here on one turn: counts move in the order of the batches.
     const { pending } = slot;
+    const snapshot = snapshotToMove(pending, delta);
     const moved = delta.snapshot;
-    const cold = pending !== null && pending.incarnation === delta.incarnation && pending.snapshot?.offset === moved?.offset ? pending.snapshot?.cold : null;
-    const holds = moved !== null && pending?.snapshot != null && cold?.at === 'block' && sameBlock(cold.ref, moved.was);
-    if (holds) moves.push([moved.was, -1], [moved.ref, 1]);
+    if (snapshot !== null && moved !== null) moves.push([moved.was, -1], [moved.ref, 1]);
     for (const [ref, by] of moves) counts.shift(ref.object, by, by * ref.blockBytes);
     ops.push(...counts.rowsOf(moves.map(([ref]) => ref.object)));
-    if (holds && pending.snapshot !== null) {
-      staged.push(core.stage({ slot, next: { ...pending, snapshot: { ...pending.snapshot, cold: { at: 'block', ref: moved.ref } } }, ops, quiet: true }));
+    if (pending !== null && snapshot !== null && moved !== null) {
+      staged.push(core.stage({ slot, next: { ...pending, snapshot: { ...snapshot, cold: { at: 'block', ref: moved.ref } } }, ops, quiet: true }));
     } else if (ops.length > 0) {
       staged.push(core.stageOps(ops));
     }
   });
+}
+
+/** The snapshot of which a compaction moved the copy, null when it is another one by now or lies elsewhere. */
+export function snapshotToMove(now: StreamRecord | null, { incarnation, snapshot: moved }: CompactDelta): SnapshotRecord | null {
+  const snapshot = now?.incarnation === incarnation ? now.snapshot : null;
+  if (moved === null || snapshot === null || snapshot.offset !== moved.offset) return null;
+  return snapshot.cold?.at === 'block' && sameBlock(snapshot.cold.ref, moved.was) ? snapshot : null;
 }
 
 function distinct(refs: readonly BlockRef[]): ObjectId[] {

@@ -10,7 +10,10 @@ import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import type { ColdRef } from '../../../../shared/storage/records/types.js';
 import { coldMetrics } from '../cold-metrics.js';
 import { until, useCounts, useRig, type Rig } from '../cold-rig.contract.js';
-import { COMPACT_RECORDS } from '../limits.js';
+import { objectRow } from '../../hot/keys/index.js';
+import { COMPACT_BYTES_MAX, COMPACT_NOW_GARBAGE_SHARE_MAX, COMPACT_OBJECTS_MAX, COMPACT_RECORDS, COMPACT_REFS_MAX, COMPACT_SOURCES_MAX, COMPACT_STREAMS_MAX } from '../limits.js';
+import { garbageShare } from './compactor.js';
+import type { CompactContents } from './contents.js';
 import { restore, type RestoreReport } from '../restore.js';
 import { verifyStore } from '../verify.js';
 
@@ -247,6 +250,61 @@ describe('a compaction that is asked for', () => {
     const report = await compact(of);
     expect(report.plans).toBeGreaterThan(1);
     expect(report.streams).toBe(12);
+    await expectBytes(of, expected);
+    await expectSound(of);
+  });
+});
+
+describe('bounds', () => {
+  it('I11 a plan reads at most so many objects and holds no more than it may; what does not fit comes with the next one', async () => {
+    const plans: CompactContents[] = [];
+    let running: Rig | null = null;
+    const of = await bed.start({ hotKeepMs: 0 }, {
+      steps: (name) => {
+        for (const { work } of name === 'compact:planned' ? (running?.cold.partitions[0]?.board.list() ?? []) : []) if (work.kind === 'compact') plans.push(work.contents);
+      },
+    });
+    running = of;
+    const keys = Array.from({ length: 80 }, (_, n) => `demo/s${n}`);
+    for (const key of keys) await of.create(key);
+    for (let round = 0; round < 2; round++) {
+      for (const key of keys) {
+        await of.append(key, `${key} ${round}`);
+        await of.seal(key);
+      }
+    }
+    // Some of it was done by itself meanwhile.
+    await compact(of);
+    expect(plans.length).toBeGreaterThan(1);
+    for (const { sources, refs, rawBytes, streams } of plans) {
+      expect(new Set(sources.flatMap((source) => source.refs.map(({ object }) => objectKey(object)))).size).toBeLessThanOrEqual(COMPACT_OBJECTS_MAX);
+      expect([refs <= COMPACT_REFS_MAX, rawBytes <= COMPACT_BYTES_MAX, streams <= COMPACT_STREAMS_MAX, sources.length <= COMPACT_SOURCES_MAX]).toEqual([true, true, true, true]);
+      expect(sources.map(({ source }) => source)).toEqual(sources.map((_, n) => n));
+    }
+    for (const key of keys) {
+      expect((await of.read(key)).toString()).toBe(`${key} 0${key} 1`);
+      expect(await refsOf(of, key)).toHaveLength(1);
+    }
+  });
+
+  it('I11 garbage: no object that is still named keeps more of it than it may', async () => {
+    const of = await bed.start({ hotKeepMs: 0 });
+    const expected = new Map<string, Buffer>();
+    // Too large for the rule of small objects, and no piece too short.
+    await fill(of, expected, { streams: 8, rounds: 1, bytes: 1_500_000 });
+    for (const key of ['demo/s0', 'demo/s1', 'demo/s2']) {
+      await of.delete(key);
+      expected.delete(key);
+    }
+    await of.seal();
+    const shares = async (): Promise<number[]> => {
+      const found: number[] = [];
+      for await (const page of of.hot.scan(objectRow.range(0))) for (const { value } of page) found.push(garbageShare(objectRow.decode(value)));
+      return found.filter((share) => share < 1);
+    };
+    await until(async () => (await shares()).some((share) => share > 0.3));
+    await compact(of);
+    for (const share of await shares()) expect(share).toBeLessThanOrEqual(COMPACT_NOW_GARBAGE_SHARE_MAX);
     await expectBytes(of, expected);
     await expectSound(of);
   });
