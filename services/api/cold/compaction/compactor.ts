@@ -7,12 +7,14 @@
 import { slotRangeOf } from '../../../../shared/storage/slots.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import type { ObjectId } from '../../../../shared/storage/records/types.js';
+import type { LogPosition } from '../../../../shared/storage/history/log-reader.js';
+import { idlePause } from '../../../../shared/time/pause.js';
 import type { Logger } from '../../../../shared/observability/logger.js';
 import { objectRow, type ObjectUse } from '../../hot/keys/index.js';
 import type { LogCore } from '../../log/core.js';
 import type { ColdMetrics } from '../cold-metrics.js';
 import {
-  COMPACT_AGE_MS, COMPACT_FAN_IN, COMPACT_FOUND_MAX, COMPACT_GARBAGE_SHARE_MAX, COMPACT_NOW_GARBAGE_SHARE_MAX, COMPACT_OBJECT_BYTES_SMALL, COMPACT_OBJECT_BYTES_TINY, COMPACT_PASSES_MAX, COMPACT_RECORDS, COMPACT_REST_FACTOR, PLAN_RETRY_MAX_MS,
+  COMPACT_AGE_MS, COMPACT_FAN_IN, COMPACT_FOUND_MAX, COMPACT_GARBAGE_SHARE_MAX, COMPACT_NOW_GARBAGE_SHARE_MAX, COMPACT_OBJECT_BYTES_SMALL, COMPACT_OBJECT_BYTES_TINY, COMPACT_PASSES_MAX, COMPACT_RECORDS, COMPACT_REST_FACTOR, PLAN_RETRY_MAX_MS, STORE_RETRY_MS,
 } from '../limits.js';
 import type { PartitionCold } from '../partition-cold.js';
 import type { Steps } from '../steps.js';
@@ -54,9 +56,8 @@ export class Compactor {
   readonly #options: CompactorOptions;
   readonly #lane = new Lane();
   #running = false;
-  /** Position of the log at the last pass; null: none yet. */
-  #seen: string | null = null;
-  #seenSeq = 0;
+  /** Where the log stood at the last pass, with what it wrote itself; null: none yet. */
+  #seen: LogPosition | null = null;
   #endedMs = 0;
   #restUntilMs = 0;
 
@@ -78,8 +79,9 @@ export class Compactor {
     const { partition, now, stop } = this.#options;
     if (stop.aborted || !partition.sealing || now() < this.#restUntilMs) return false;
     const { session, seq } = partition.session;
-    if (this.#seen === null || !this.#seen.startsWith(`${session}/`)) return true;
-    return seq - this.#seenSeq >= COMPACT_RECORDS || (seq > this.#seenSeq && now() - this.#endedMs >= COMPACT_AGE_MS);
+    if (this.#seen?.session !== session) return true;
+    const records = seq - this.#seen.seq;
+    return records >= COMPACT_RECORDS || (records > 0 && now() - this.#endedMs >= COMPACT_AGE_MS);
   }
 
   #failed(error: unknown): void {
@@ -91,10 +93,10 @@ export class Compactor {
   /** Puts everything together that is in short pieces, and wins back what is garbage. Rejects with the signal's reason, or with why the partition takes no compactions. */
   runNow(signal: AbortSignal): Promise<CompactReport> {
     return this.#lane.run(async () => {
-      const { partition } = this.#options;
       const sum = noneYet();
       for (let n = 0; n < COMPACT_PASSES_MAX; n++) {
-        if (!partition.sealing) throw partition.session.refusal ?? new Error(partition.reason ?? 'the partition takes no compactions now');
+        signal.throwIfAborted();
+        await this.#untilSealing(signal);
         // What is in pieces still after the first pass is put together; objects that could not be emptied are no reason to write others again.
         const done = await this.#pass({ full: true, rewrite: n === 0 }, signal);
         addUp(sum, done);
@@ -102,6 +104,17 @@ export class Compactor {
       }
       return sum;
     });
+  }
+
+  /** A partition that has no session yet, or lost it, may have one soon. Throws when it never will. */
+  async #untilSealing(signal: AbortSignal): Promise<void> {
+    const { partition } = this.#options;
+    while (!partition.sealing) {
+      const { refusal, state } = partition.session;
+      if (state === 'fenced' || state === 'refused') throw refusal ?? new Error('the partition takes no compactions');
+      if (partition.halted !== null) throw new Error(partition.halted);
+      await idlePause(STORE_RETRY_MS, signal);
+    }
   }
 
   idle(): Promise<void> {
@@ -131,10 +144,8 @@ export class Compactor {
         if (contents.sources.length > 0) await this.#run(contents, sum, signal);
       }
     }
-    this.#seen = `${session}/${seq}`;
+    this.#seen = { session, seq: seq + sum.plans };
     this.#endedMs = now();
-    // What compaction itself wrote is no reason for the next look.
-    this.#seenSeq = partition.session.session === session ? seq + sum.plans : 0;
     this.#restUntilMs = full ? 0 : startedMs + lookedMs * COMPACT_REST_FACTOR;
     return sum;
   }
