@@ -4,6 +4,7 @@
  * Real records in many small streams and one longer one. All figures are the node's own counts of what it asked of the S3 server.
  */
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { call } from '../demo/client.js';
 import { loadAirports } from '../demo/flights.js';
 import type { FirnProcess } from '../lib/firn-process.js';
@@ -25,6 +26,9 @@ const FLIGHTS = 12;
 /** What a long stream gets in each round, bytes. */
 const LONG_BYTES = 400_000;
 const TOGETHER = 64;
+/** Longest block, and what a GET that goes on behind its reader may take until it is counted, ms. */
+const BLOCK_BYTES = 262_144;
+const SETTLE_MS = 500;
 /** Streams that are read, one by one. */
 const READ = 40;
 /** One PUT for so many bytes sealed, and those of a seal that is not full. */
@@ -104,10 +108,12 @@ async function readCost(node: FirnProcess): Promise<{ readonly small: ReadCost; 
   for (let n = 0; n < READ; n += 1) await call(`${node.url}${path(Math.floor((n * STREAMS) / READ))}?offset=-1`, { expect: [200] });
   const after = await counted(node);
   let long = 0;
-  for (let from = 0; from + MIB <= ROUNDS * LONG_BYTES; from += 300_000) {
+  // Places apart from each other: nothing of one is in memory for the next.
+  for (let from = LONG_BYTES / 2; from + MIB <= ROUNDS * LONG_BYTES; from += MIB + BLOCK_BYTES) {
     const { gets } = await counted(node);
     const answer = await call(`${node.url}/bench/long?offset=${from}&max_bytes=${MIB}`, { expect: [200] });
     if (answer.body.length !== MIB) throw new Error(`a read of 1 MiB gave ${answer.body.length} bytes`);
+    await sleep(SETTLE_MS);
     long = Math.max(long, (await counted(node)).gets - gets);
   }
   return { small: { gets: (after.gets - before.gets) / READ, bytes: (after.read - before.read) / READ }, long };

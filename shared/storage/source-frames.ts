@@ -4,7 +4,7 @@
  * Owns: a window of stored bytes and one unpacked frame for each object. Promises: a block was checked by every sum there is: that of the frame in its reference, those of the block; a
  * stated amount of memory (I11); GETs grow as long as the frames asked for follow each other, so that their number goes with bytes; others get their turn.
  */
-import { setImmediate as turn } from 'node:timers/promises';
+import { Pace } from '../time/pace.js';
 import { checkBlock } from './block.js';
 import { BadBytes } from './codec.js';
 import { blockIn, readFrame } from './frame.js';
@@ -20,7 +20,7 @@ const WINDOW_BYTES_MAX = 524_288;
 /** A frame may lie so far behind the window and still count as the next one, bytes. */
 const SKIP_BYTES_MAX = 262_144;
 /** Work between two turns of others: raw bytes, and blocks. */
-const TURN_BYTES = 1_048_576;
+const TURN_BYTES = 524_288;
 const TURN_BLOCKS = 64;
 
 interface Source {
@@ -43,6 +43,7 @@ export class SourceFrames {
   readonly #signal: AbortSignal;
   /** The one that was asked for last stands last. */
   readonly #sources = new Map<string, Source>();
+  readonly #pace = new Pace();
   #bytesToTurn = TURN_BYTES;
   #blocksToTurn = TURN_BLOCKS;
 
@@ -71,7 +72,7 @@ export class SourceFrames {
     if (--this.#blocksToTurn <= 0 || this.#bytesToTurn <= 0) {
       this.#bytesToTurn = TURN_BYTES;
       this.#blocksToTurn = TURN_BLOCKS;
-      await turn();
+      await this.#pace.rest(this.#signal);
     }
     this.#signal.throwIfAborted();
     const source = this.#sourceOf(ref);

@@ -14,10 +14,14 @@ import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import type { BlockRef, ColdRef, CompactedRange, CompactedSnapshot, ObjectInfo } from '../../../../shared/storage/records/types.js';
 import { decodeSnapshotBody, type SnapshotIdentity } from '../../../../shared/storage/snapshot-body.js';
 import { isSourceDamage, SourceFrames } from '../../../../shared/storage/source-frames.js';
+import { Pace } from '../../../../shared/time/pace.js';
 import type { PlanSource } from '../../../worker/node-port.js';
 import { RangeSum } from '../hot-blocks.js';
 import type { CompactDelta } from './apply-compaction.js';
 import type { CompactContents } from './contents.js';
+
+/** Items of an object between two turns of others. */
+const REST_ITEMS = 8;
 
 /** A source that stays as it is. `damaged`: what it names cannot be read. */
 export interface SourceLeftOut {
@@ -122,7 +126,14 @@ async function readBack(store: ObjectStore, object: ObjectInfo, sources: Sources
   const key = objectKey(object.id);
   const body = await store.get(key, undefined, signal);
   if (body.length !== object.bytes || crc32c(body) !== object.crc) throw new ObjectDamaged(key, 'read back other than it was written');
-  for await (const item of parseDataObject(body)) sources.of(item)?.take(object, item);
+  const pace = new Pace();
+  let toRest = REST_ITEMS;
+  for await (const item of parseDataObject(body)) {
+    sources.of(item)?.take(object, item);
+    if (--toRest > 0) continue;
+    toRest = REST_ITEMS;
+    await pace.rest(signal);
+  }
 }
 
 /** Why a source has to stay as it is, null when its bytes are all there. */
