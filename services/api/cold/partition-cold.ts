@@ -78,7 +78,6 @@ export class PartitionCold {
   readonly evictor: Evictor;
   readonly board: PlanBoard;
   readonly parking: Parking;
-  /** The same for compaction. */
   readonly compactParking: Parking;
   readonly checkpoint: CheckpointDue;
   readonly seals: SealDue;

@@ -17,6 +17,7 @@ import { isSourceDamage, SourceFrames } from '../../../../shared/storage/source-
 import { Pace } from '../../../../shared/time/pace.js';
 import type { PlanSource } from '../../../worker/node-port.js';
 import { RangeSum } from '../hot-blocks.js';
+import { onceShown } from '../just-written.js';
 import type { CompactDelta } from './apply-compaction.js';
 import type { CompactContents } from './contents.js';
 
@@ -124,7 +125,7 @@ export async function checkCompaction(store: ObjectStore, contents: CompactConte
 
 async function readBack(store: ObjectStore, object: ObjectInfo, sources: Sources, signal: AbortSignal): Promise<void> {
   const key = objectKey(object.id);
-  const body = await store.get(key, undefined, signal);
+  const body = await onceShown(() => store.get(key, undefined, signal), signal);
   if (body.length !== object.bytes || crc32c(body) !== object.crc) throw new ObjectDamaged(key, 'read back other than it was written');
   const pace = new Pace();
   let toRest = REST_ITEMS;
