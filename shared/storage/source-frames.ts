@@ -101,13 +101,16 @@ export class SourceFrames {
     const windowEnd = source.windowAt + source.window.length;
     if (frameAt < source.windowAt || frameAt + frameBytes > windowEnd) {
       const follows = source.window.length > 0 && frameAt >= source.windowAt && frameAt - windowEnd <= SKIP_BYTES_MAX;
-      let length = frameBytes;
+      // The end of a window cuts a frame as a rule: what is there of it stays.
+      const kept = frameAt >= source.windowAt && frameAt < windowEnd ? source.window.subarray(frameAt - source.windowAt) : NOTHING;
+      const from = frameAt + kept.length;
+      let length = frameBytes - kept.length;
       if (follows) {
         source.size ??= await this.#sizeOf(source.key);
-        length = Math.max(frameBytes, Math.min(source.window.length * 2, WINDOW_BYTES_MAX, source.size - frameAt));
+        length = Math.max(length, Math.min(source.window.length * 2, WINDOW_BYTES_MAX, source.size - from));
       }
-      source.window = NOTHING;
-      source.window = await this.#store.get(source.key, { from: frameAt, length }, this.#signal);
+      const more = await this.#store.get(source.key, { from, length }, this.#signal);
+      source.window = kept.length === 0 ? more : Buffer.concat([kept, more]);
       source.windowAt = frameAt;
       this.bytesRead += length;
       this.gets++;
