@@ -6,16 +6,15 @@
  */
 import type { Incarnation } from '../../../shared/protocol/types.js';
 import { decodeBlockHead } from '../../../shared/storage/block.js';
-import { crc32c } from '../../../shared/storage/crc.js';
-import { DATA_OBJECT_BYTES_MAX, parseDataObject, type DataObjectItem } from '../../../shared/storage/data-object.js';
-import { ObjectDamaged, type ObjectStore } from '../../../shared/storage/object-store.js';
+import { parseDataObject, type DataObjectItem } from '../../../shared/storage/data-object.js';
+import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { decodeSnapshotBody } from '../../../shared/storage/snapshot-body.js';
 import type { BlockRef, ColdRef, LogDelta, ObjectInfo, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import type { LogCore } from '../log/core.js';
 import { isHotDamage, isUnreadable } from './damage.js';
 import { hotSum, RangeSum } from './hot-blocks.js';
-import { onceShown } from './just-written.js';
+import { writtenBody } from './just-written.js';
 import type { PlanContents, PlannedStream } from './plan.js';
 
 /** Streams compared with their hot copies at a time. */
@@ -111,25 +110,8 @@ export async function checkSeal(core: LogCore, store: ObjectStore, plan: SealInH
 }
 
 async function readBack(store: ObjectStore, object: ObjectInfo, gathered: ReadonlyMap<Incarnation, Gathered>, signal: AbortSignal): Promise<void> {
-  const key = objectKey(object.id);
-  const body = await onceShown(() => wholeBody(store, key, object, signal), signal);
+  const body = await writtenBody(store, object, signal);
   for await (const item of parseDataObject(body)) gathered.get(item.incarnation)?.take(object, item);
-}
-
-/** Taken and summed piece by piece: 32 MiB at once would make every append wait for some milliseconds. */
-async function wholeBody(store: ObjectStore, key: string, object: ObjectInfo, signal: AbortSignal): Promise<Buffer> {
-  if (object.bytes > DATA_OBJECT_BYTES_MAX) throw new ObjectDamaged(key, `said to be ${object.bytes} bytes long`);
-  const body = Buffer.allocUnsafeSlow(object.bytes);
-  let at = 0;
-  let crc = 0;
-  for await (const piece of store.stream(key, undefined, signal)) {
-    if (at + piece.length > body.length) throw new ObjectDamaged(key, `longer than the ${object.bytes} bytes that were written`);
-    body.set(piece, at);
-    crc = crc32c(piece, crc);
-    at += piece.length;
-  }
-  if (at !== object.bytes || crc !== object.crc) throw new ObjectDamaged(key, 'read back other than it was written');
-  return body;
 }
 
 /** Whether a stream still is what the plan said, and its cold bytes are its hot ones. A stream that cannot be read is left out alone (I9, R123). */

@@ -6,9 +6,8 @@
  */
 import type { Incarnation, Offset } from '../../../../shared/protocol/types.js';
 import { decodeBlockHead } from '../../../../shared/storage/block.js';
-import { crc32c } from '../../../../shared/storage/crc.js';
 import { parseDataObject, type DataObjectItem } from '../../../../shared/storage/data-object.js';
-import { ObjectDamaged, type ObjectStore } from '../../../../shared/storage/object-store.js';
+import type { ObjectStore } from '../../../../shared/storage/object-store.js';
 import { refsSum } from '../../../../shared/storage/records/cold-ref.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import type { BlockRef, ColdRef, CompactedRange, CompactedSnapshot, ObjectInfo } from '../../../../shared/storage/records/types.js';
@@ -17,7 +16,7 @@ import { isSourceDamage, SourceFrames } from '../../../../shared/storage/source-
 import { Pace } from '../../../../shared/time/pace.js';
 import type { PlanSource } from '../../../worker/node-port.js';
 import { RangeSum } from '../hot-blocks.js';
-import { onceShown } from '../just-written.js';
+import { writtenBody } from '../just-written.js';
 import type { CompactDelta } from './apply-compaction.js';
 import type { CompactContents } from './contents.js';
 
@@ -124,9 +123,7 @@ export async function checkCompaction(store: ObjectStore, contents: CompactConte
 }
 
 async function readBack(store: ObjectStore, object: ObjectInfo, sources: Sources, signal: AbortSignal): Promise<void> {
-  const key = objectKey(object.id);
-  const body = await onceShown(() => store.get(key, undefined, signal), signal);
-  if (body.length !== object.bytes || crc32c(body) !== object.crc) throw new ObjectDamaged(key, 'read back other than it was written');
+  const body = await writtenBody(store, object, signal);
   const pace = new Pace();
   let toRest = REST_ITEMS;
   for await (const item of parseDataObject(body)) {
