@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import type { Config } from '../../shared/config/index.js';
 import type { Logger, Metrics } from '../../shared/observability/index.js';
 import { coldMetrics } from './cold/cold-metrics.js';
+import type { Collected } from './cold/collect/collector.js';
 import { readIdentity, rowsOfStore } from './cold/directory.js';
 import { FrameDisk } from './cold/frame-disk.js';
 import { DISK_FREE_FACTOR } from './cold/limits.js';
@@ -54,6 +55,8 @@ export interface Engine {
   readonly frameDisk: FrameDisk | null;
   /** Checks everything stored while the node runs; `deep` reads every byte. */
   verify(deep: boolean, signal: AbortSignal): Promise<VerifyReport>;
+  /** Deletes what nothing needs any more, unfinished uploads of killed processes included. */
+  collect(signal: AbortSignal): Promise<Collected & { readonly uploads: number }>;
   close(): Promise<void>;
 }
 
@@ -123,7 +126,8 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
     await objects?.close();
   };
   const verify = (deep: boolean, signal: AbortSignal): Promise<VerifyReport> => verifyStore({ store: core.store, objects, deep, signal, stagedBytes: (file) => staging.bytes(file) });
-  return { partitions, store: core.store, core, hot, cold, log, pressure, frameDisk, verify, close };
+  const collect = async (signal: AbortSignal): Promise<Collected & { readonly uploads: number }> => ({ ...(await cold.collectNow(signal)), uploads: (await sweeps?.now()) ?? 0 });
+  return { partitions, store: core.store, core, hot, cold, log, pressure, frameDisk, verify, collect, close };
 }
 
 /** Objects that lie on a disk of this machine are not copied to it again. */

@@ -55,6 +55,8 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
         partition,
         unsealedBytes: engine.core.unsealedBytes(partition),
         unsealedAgeMs: Math.max(0, now() - (engine.cold.unsealedSinceMs(partition) ?? now())),
+        garbageBytes: engine.cold.garbage(partition).bytes,
+        unknownObjects: engine.cold.garbage(partition).unknown,
       })),
       diskFreeBytes: () => engine.pressure.freeBytes,
       hotBytes: () => engine.cold.hotBytes,

@@ -43,17 +43,26 @@ export class UploadSweeps {
   #after(ms: number): NodeJS.Timeout {
     return setTimeout(() => {
       this.#timer = this.#after(SWEEP_MS);
-      this.#running = this.#sweep();
+      this.#running = this.#sweep().then(() => undefined);
     }, ms).unref();
   }
 
-  async #sweep(): Promise<void> {
+  /** Looks now, on top of the regular looks: how many were removed, 0 when the store refused. */
+  now(): Promise<number> {
+    const sweep = this.#sweep();
+    this.#running = Promise.all([this.#running, sweep]).then(() => undefined);
+    return sweep;
+  }
+
+  async #sweep(): Promise<number> {
     const { objects, logger, graceMs: olderThanMs = UPLOAD_GRACE_MS } = this.#options;
     try {
       const count = await objects.sweepUploads({ isOwn: (key) => parseObjectKey(key) !== null, olderThanMs, signal: this.#stop.signal });
       if (count > 0) logger.info({ event: 'uploads-swept', count }, 'unfinished uploads of killed processes were removed from the object store');
+      return count;
     } catch (error) {
       if (!this.#stop.signal.aborted) logger.warn({ err: error, event: 'uploads-not-swept' }, 'unfinished uploads in the object store could not be looked for');
+      return 0;
     }
   }
 }

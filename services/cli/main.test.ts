@@ -42,7 +42,7 @@ describe('command line', () => {
   it('lists every command, and every setting of serve as a flag', async () => {
     const { code, out } = await firn(['--help']);
     expect(code).toBe(0);
-    for (const name of ['serve', 'worker', 'checkpoint', 'verify', 'restore', 'streams', 'tail', 'append', 'bootstrap', 'snapshot']) expect(out).toMatch(new RegExp(`^ {2}${name}\\b`, 'm'));
+    for (const name of ['serve', 'worker', 'checkpoint', 'collect', 'verify', 'restore', 'streams', 'tail', 'append', 'bootstrap', 'snapshot']) expect(out).toMatch(new RegExp(`^ {2}${name}\\b`, 'm'));
     const serve = await firn(['serve', '--help']);
     for (const flag of ['--seal-age-ms', '--data-dir', '--s3-force-path-style', '--hot-keep-ms']) expect(serve.out).toContain(flag);
   });

@@ -10,6 +10,7 @@ import { ConfigError } from '../../shared/config/index.js';
 import { appendCommand } from './commands/append.js';
 import { bootstrapCommand } from './commands/bootstrap.js';
 import { checkpointCommand } from './commands/checkpoint.js';
+import { collectCommand } from './commands/collect.js';
 import { restoreCommand } from './commands/restore.js';
 import { serveCommand } from './commands/serve.js';
 import { snapshotCommand } from './commands/snapshot.js';
@@ -31,7 +32,7 @@ function program(context: Context): Command {
     .showHelpAfterError('(see --help)')
     .configureOutput({ writeOut: (text) => void context.stdout.write(text), writeErr: (text) => void context.stderr.write(text) });
   const commands = [
-    serveCommand, workerCommand, checkpointCommand, verifyCommand, restoreCommand,
+    serveCommand, workerCommand, checkpointCommand, collectCommand, verifyCommand, restoreCommand,
     streamsCommand, tailCommand, appendCommand, bootstrapCommand, snapshotCommand,
   ];
   for (const make of commands) firn.addCommand(make(context));

@@ -11,8 +11,8 @@ import type { StoreTraffic } from '../../shared/storage/measured-store.js';
 import type { ObjectStore } from '../../shared/storage/object-store.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import { withSignal } from '../../shared/time/joined-signal.js';
-import { aliveAnswer, BUSY_CODE, checkpointMessage, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
-import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from './node-port.js';
+import { aliveAnswer, BUSY_CODE, checkpointMessage, collectChoice, collectMessage, collectPlans, collectVerdict, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
+import { PlanGone, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from './node-port.js';
 import { decodePlanStream, decodeSourceStream } from './plan-stream.js';
 import { Patience, type Hope } from './patience.js';
 
@@ -174,6 +174,19 @@ export class HttpPort implements NodePort {
 
   checkpointed(jobId: string, report: CheckpointReport): Promise<void> {
     return this.#tell(jobId, 'checkpointed', checkpointMessage.parse(report));
+  }
+
+  collectPlans(jobId: string): Promise<CollectPlans> {
+    return this.#patiently(undefined, async () => small(await this.#send(jobId, 'GET', 'collect', {}), collectPlans));
+  }
+
+  /** Asked again when the answer was lost: what was free then is free still, or found again by the next run. */
+  collect(jobId: string, choice: CollectChoice): Promise<CollectVerdict> {
+    return this.#patiently(undefined, async () => small(await this.#post(jobId, 'collect', collectChoice.parse(choice), { headersTimeout: COMMIT_MS_MAX }), collectVerdict));
+  }
+
+  collected(jobId: string, report: CollectReport): Promise<void> {
+    return this.#tell(jobId, 'collected', collectMessage.parse(report));
   }
 
   /** Tells what this worker asked of the object store. Rejects when the node did not take it in time. */

@@ -8,7 +8,7 @@ import type { Offset } from '../../shared/protocol/types.js';
 import { STORE_OPS, STORE_OUTCOMES, type StoreTraffic } from '../../shared/storage/measured-store.js';
 import { objectKey, parseObjectKey } from '../../shared/storage/records/object-id.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
-import type { CheckpointReport, PlanHead, PlanPosition } from './node-port.js';
+import { COLLECT_BATCH, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type PlanHead, type PlanPosition } from './node-port.js';
 
 /** Of the routes and shapes below: a node and a worker that differ do not work together. */
 export const WORK_VERSION = 2;
@@ -63,6 +63,21 @@ export const failedMessage = z.strictObject({ why: z.string().max(10_000) });
 
 /** `POST …/checkpointed`. */
 export const checkpointMessage: z.ZodType<CheckpointReport> = z.strictObject({ partition: count, session: count, seq: count, streams: count, bytes: count });
+
+const objectKeys = z.array(z.string().max(200)).max(COLLECT_BATCH);
+
+/** `GET …/plans/{job}/collect`. */
+export const collectPlans: z.ZodType<CollectPlans> = z.strictObject({ session: count, last: count, open: z.array(count) });
+
+/** `POST …/collect`, and its answer. */
+export const collectChoice: z.ZodType<CollectChoice> = z.strictObject({ dropped: objectKeys, strays: objectKeys });
+export const collectVerdict: z.ZodType<CollectVerdict> = z.strictObject({ free: objectKeys, pinned: count, retryMs: z.number().min(0).nullable() });
+
+/** `POST …/collected`. */
+export const collectMessage: z.ZodType<CollectReport> = z.strictObject({
+  partition: count, objects: count, orphans: count, bytes: count, checkpoints: count, logs: count,
+  unknown: count, unknownKeys: z.array(z.string().max(2_000)).max(100), waiting: count, waitingBytes: count, uncovered: count, pinned: count, retryMs: z.number().min(0).nullable(),
+});
 
 /** `POST {root}/{store}/traffic`: what the worker asked of the object store since it last told. */
 export const trafficMessage: z.ZodType<StoreTraffic> = z.strictObject({

@@ -27,6 +27,9 @@ export interface PlanPosition {
   readonly offset: Offset;
 }
 
+/** Keys of one choice of a collection, both kinds together: bounds the log record, the question and the answer. */
+export const COLLECT_BATCH = 500;
+
 /** The beginning of every plan. */
 export const PLAN_START: PlanPosition = { stream: 0, offset: 0 as Offset };
 
@@ -55,6 +58,55 @@ export interface CheckpointReport {
   readonly streams: number;
   /** Stored bytes written. */
   readonly bytes: number;
+}
+
+/** What a node tells a collection about the plans of its session: objects of those that are over are named by the log by now, or never. */
+export interface CollectPlans {
+  readonly session: number;
+  /** The last number that was given to a plan of this session. */
+  readonly last: number;
+  readonly open: readonly number[];
+}
+
+/** Objects that a collection found, by their keys. */
+export interface CollectChoice {
+  /** The newest checkpoint says that the last reference to them was dropped at or before the older of the newest two. */
+  readonly dropped: readonly string[];
+  /** In the store, named by no checkpoint and no log record, and their plan is over. */
+  readonly strays: readonly string[];
+}
+
+/** What the node made of a choice. */
+export interface CollectVerdict {
+  /** May be deleted now: a log record says so, or they never were in the log. */
+  readonly free: readonly string[];
+  /** Objects that readers hold. */
+  readonly pinned: number;
+  /** When the first of those that wait for the end of their grace is free, ms from now; null: none waits. */
+  readonly retryMs: number | null;
+}
+
+/** What one run of a collection came to. */
+export interface CollectReport {
+  readonly partition: number;
+  /** Objects that the log had named, deleted. */
+  readonly objects: number;
+  /** Objects of tries that came to nothing, deleted. */
+  readonly orphans: number;
+  /** Bytes of both. */
+  readonly bytes: number;
+  /** Checkpoints (with all their parts) and log records, deleted. */
+  readonly checkpoints: number;
+  readonly logs: number;
+  /** Names that nobody knows, kept; the first of them listed. */
+  readonly unknown: number;
+  readonly unknownKeys: readonly string[];
+  /** Objects that may go later: `uncovered` of them need one more checkpoint, `pinned` are held by readers, the others wait for the end of their grace. */
+  readonly waiting: number;
+  readonly waitingBytes: number;
+  readonly uncovered: number;
+  readonly pinned: number;
+  readonly retryMs: number | null;
 }
 
 /** A body that can be read once. */
@@ -92,6 +144,12 @@ export interface NodePort {
   logPosition(partition: number): Promise<{ readonly session: number; readonly seq: number }>;
   /** The checkpoint that a job was about exists. */
   checkpointed(jobId: string, report: CheckpointReport): Promise<void>;
+  /** The plans of the session that a collection runs in, asked between two log records. Throws `PlanGone` when that session is over. */
+  collectPlans(jobId: string): Promise<CollectPlans>;
+  /** What of a choice may be deleted now; the log says so when this resolves. At most `COLLECT_BATCH` keys. Throws `PlanGone`. */
+  collect(jobId: string, choice: CollectChoice): Promise<CollectVerdict>;
+  /** A run of a collection has ended. */
+  collected(jobId: string, report: CollectReport): Promise<void>;
 }
 
 /** The node does not know this try any more: it was finished by another, or given up. Its objects are orphans. */

@@ -34,7 +34,7 @@ describe('metrics', () => {
     const before = await metrics.text();
     expect(line(before, 'firn_disk_free_bytes ')).toBeUndefined();
     let hot = 10;
-    metrics.bind({ hotBytes: () => hot, diskFreeBytes: () => 30, partitions: () => [{ partition: 3, unsealedBytes: 77, unsealedAgeMs: 1_500 }], poisoned: () => true });
+    metrics.bind({ hotBytes: () => hot, diskFreeBytes: () => 30, partitions: () => [{ partition: 3, unsealedBytes: 77, garbageBytes: 7, unknownObjects: 3, unsealedAgeMs: 1_500 }], poisoned: () => true });
     hot = 20;
     const text = await metrics.text();
     expect(line(text, 'firn_hot_bytes ')).toMatch(/ 20$/);

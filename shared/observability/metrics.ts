@@ -18,6 +18,7 @@ export const TIERS = ['hot', 'cold'] as const;
 export const DAMAGE_KINDS = ['hot', 'object', 'log', 'checkpoint', 'snapshot'] as const;
 const COMPACTED_REFS = ['replaced', 'written'] as const;
 export const OBJECT_KINDS = ['segment', 'snapshot', 'merged', 'log', 'checkpoint', 'other'] as const;
+export const DELETED_KINDS = ['object', 'orphan', 'checkpoint', 'log'] as const;
 export const CACHE_RESULTS = ['hit', 'miss'] as const;
 export const DISK_CACHE_RESULTS = ['hit', 'miss', 'damaged'] as const;
 export const CACHE_STAGES = ['memory', 'disk'] as const;
@@ -55,7 +56,7 @@ export class RequestCounts {
 
 /** Values that other parts own and the scrape asks for. Null or empty: nothing to show. */
 export interface MetricSources {
-  partitions(): readonly { readonly partition: number; readonly unsealedBytes: number; readonly unsealedAgeMs: number }[];
+  partitions(): readonly { readonly partition: number; readonly unsealedBytes: number; readonly unsealedAgeMs: number; readonly garbageBytes: number; readonly unknownObjects: number }[];
   diskFreeBytes(): number | null;
   hotBytes(): number | null;
   /** null: there is no cache on disk. */
@@ -102,13 +103,17 @@ export interface Metrics {
   readonly sealSeconds: Histogram;
   readonly objectsWritten: Readonly<Record<(typeof OBJECT_KINDS)[number], Tally>>;
   readonly objectBytesWritten: Readonly<Record<(typeof OBJECT_KINDS)[number], Tally>>;
-  readonly objectsDeleted: Tally;
   readonly compactions: Tally;
   /** Stored bytes that were fetched to compare what compactions wrote; what wrote them read as many. */
   readonly compactedBytesRead: Tally;
   readonly compactedRefs: Readonly<Record<(typeof COMPACTED_REFS)[number], Tally>>;
   /** By partition, as the last look at its objects found. */
   readonly coldUse: Map<number, ColdUse>;
+  /** Deleted by collections; a checkpoint counts once, whatever its parts. */
+  readonly objectsDeleted: Readonly<Record<(typeof DELETED_KINDS)[number], Tally>>;
+  /** Bytes of deleted data objects. */
+  readonly objectBytesDeleted: Tally;
+  readonly coldReadersCut: Tally;
   readonly frameCache: Readonly<Record<(typeof CACHE_RESULTS)[number], Tally>>;
   /** Frames that memory did not hold, looked for in the cache on disk. */
   readonly diskCache: Readonly<Record<(typeof DISK_CACHE_RESULTS)[number], Tally>>;
@@ -148,6 +153,8 @@ function gauges(registry: Registry, sources: () => MetricSources): void {
     const refused = new Set(sources().refusals());
     return REFUSAL_CODES.map((code) => ({ labels: { code }, value: refused.has(code) ? 1 : 0 }));
   });
+  readGauge(registry, { name: 'firn_uncollected_bytes', help: 'Bytes of objects in the cold tier that nothing names any more and that wait to be collected.' }, ['partition'], perPartition((row) => row.garbageBytes));
+  readGauge(registry, { name: 'firn_unknown_objects', help: 'Names in the object store that nobody knows, as of the last collection: they are kept.' }, ['partition'], perPartition((row) => row.unknownObjects));
   readGauge(registry, { name: 'firn_disk_free_bytes', help: 'Free bytes of the disk that holds the data directory.' }, [], () => one(sources().diskFreeBytes()));
   readGauge(registry, { name: 'firn_hot_bytes', help: 'Logical bytes held in the hot tier.' }, [], () => one(sources().hotBytes()));
   readGauge(registry, { name: 'firn_disk_cache_bytes', help: 'Room that the cache of cold frames on disk takes.' }, [], () => one(sources().diskCacheBytes()));
@@ -236,11 +243,13 @@ export function createMetrics(): Metrics {
     sealSeconds: histogram(registry, 'firn_seal_seconds', 'Time from the plan of a seal to its publication.', [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]),
     objectsWritten: family('firn_objects_written_total', 'Objects written to the cold tier.', 'kind', OBJECT_KINDS),
     objectBytesWritten: family('firn_object_bytes_written_total', 'Bytes written to the cold tier.', 'kind', OBJECT_KINDS),
-    objectsDeleted: counter('firn_objects_deleted_total', 'Objects deleted from the cold tier.'),
     compactions: counter('firn_compactions_total', 'Compactions carried out.'),
     compactedBytesRead: counter('firn_compacted_bytes_read_total', 'Stored bytes that compactions replaced, as they were read.'),
     compactedRefs: family('firn_compacted_references_total', 'References that compactions took away, and those that came for them.', 'which', COMPACTED_REFS),
     coldUse: coldUse(registry),
+    objectsDeleted: family('firn_objects_deleted_total', 'Objects deleted from the cold tier, by what they were.', 'what', DELETED_KINDS),
+    objectBytesDeleted: counter('firn_object_bytes_deleted_total', 'Bytes of data objects deleted from the cold tier.'),
+    coldReadersCut: counter('firn_cold_readers_cut_total', 'Readers cut because they held an object for too long that nothing names any more.'),
     frameCache: family('firn_frame_cache_total', 'Cold frames asked for, by whether the cache held them.', 'result', CACHE_RESULTS),
     diskCache: family('firn_disk_cache_total', 'Cold frames looked for in the cache on disk, by what was found.', 'result', DISK_CACHE_RESULTS),
     frameEvictions: family('firn_cache_evictions_total', 'Cold frames dropped to make room, by stage of the cache.', 'stage', CACHE_STAGES),

@@ -122,8 +122,8 @@ export class NodeBackend implements AdminBackend {
     return this.#engine.cold.compactNow(signal);
   }
 
-  collect(): Promise<object> {
-    return Promise.reject(this.#lacks('this version does not collect'));
+  collect(signal: AbortSignal): Promise<object> {
+    return this.#engine.collect(signal);
   }
 
   /** Without a cold tier there is nothing to do it on; with one this version cannot yet. */

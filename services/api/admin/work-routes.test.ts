@@ -187,6 +187,23 @@ describe('a job over HTTP', () => {
     expect(over.proxy.passed).toBeGreaterThan(5_700_000);
   });
 
+  it('collects, in two steps, what nothing names any more (I8)', async () => {
+    const over = await Over.start({ hotKeepMs: 0, partitions: 4 }, { collectGraceMs: 20 });
+    over.workOver();
+    const written = await fill(over.rig, 10_000);
+    await over.rig.seal();
+    await over.rig.create('demo/gone');
+    await over.rig.append('demo/gone', 'x');
+    await over.rig.seal();
+    await over.rig.delete('demo/gone');
+    await over.rig.seal();
+    expect(await over.rig.collect()).toMatchObject({ objects: 1, orphans: 0, unknown: 0, waiting: 0 });
+    expect(over.rig.objects.deletes.filter((key) => key.includes('/segments/'))).toHaveLength(1);
+    for (const [key, bytes] of written) expect((await over.rig.read(key)).equals(bytes), key).toBe(true);
+    await expect(over.port.collect('0000-000009-c1', { dropped: [], strays: [] })).rejects.toBeInstanceOf(PlanGone);
+    await expect(over.port.collectPlans('0000-000009-c1')).rejects.toBeInstanceOf(PlanGone);
+  });
+
   it('gives the very items that handlers in the process get', async () => {
     const over = await Over.start();
     await fill(over.rig, 700_000);

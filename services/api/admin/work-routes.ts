@@ -11,7 +11,7 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import type { z } from 'zod';
 import {
-  aliveAnswer, BUSY_CODE, checkpointMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, trafficMessage, WORK_ROOT, WORK_VERSION,
+  aliveAnswer, BUSY_CODE, checkpointMessage, collectChoice, collectMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, trafficMessage, WORK_ROOT, WORK_VERSION,
 } from '../../worker/messages.js';
 import { PlanGone } from '../../worker/node-port.js';
 import { encodePlanStream } from '../../worker/plan-stream.js';
@@ -83,6 +83,11 @@ export class WorkRoutes {
     router.post(`${plan}/compact`, (ctx) => this.#take(ctx, sealMessage, ({ objects }, port, job, signal) => port.commitCompact(job, objects, signal)));
     router.post(`${plan}/offload`, (ctx) => this.#take(ctx, offloadMessage, (ref, port, job, signal) => port.commitOffload(job, ref, signal)));
     router.post(`${plan}/failed`, (ctx) => this.#take(ctx, failedMessage, ({ why }, port, job) => port.failed(job, why)));
+    router.get(`${plan}/collect`, (ctx) => gone(async () => {
+      ctx.body = await this.#own(ctx).collectPlans(jobOf(ctx));
+    }));
+    router.post(`${plan}/collect`, (ctx) => this.#take(ctx, collectChoice, (choice, port, job) => port.collect(job, choice)));
+    router.post(`${plan}/collected`, (ctx) => this.#take(ctx, collectMessage, (report, port, job) => port.collected(job, report)));
     router.post(`${plan}/checkpointed`, (ctx) => this.#take(ctx, checkpointMessage, (report, port, job) => port.checkpointed(job, report)));
   }
 
@@ -99,14 +104,13 @@ export class WorkRoutes {
     return port;
   }
 
-  /** Takes a message and does what it says; the answer means that it is done. */
-  #take<T>(ctx: Context, shape: z.ZodType<T>, work: (message: T, port: WorkSide['port'], job: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+  /** Takes a message and does what it says; the answer means that it is done, and holds what came of it, if anything did. */
+  #take<T>(ctx: Context, shape: z.ZodType<T>, work: (message: T, port: WorkSide['port'], job: string, signal: AbortSignal) => Promise<object | void>): Promise<void> {
     return gone(async () => {
       const port = this.#own(ctx);
       const message = shape.safeParse(await readJson(ctx));
       if (!message.success) throw new AdminRefusal(400, 'INVALID_REQUEST', 'this is no message of a worker');
-      await withSignal([], COMMIT_MS_MAX, (signal) => work(message.data, port, jobOf(ctx), signal));
-      ctx.body = {};
+      ctx.body = (await withSignal([], COMMIT_MS_MAX, (signal) => work(message.data, port, jobOf(ctx), signal))) ?? {};
     });
   }
 

@@ -3,6 +3,7 @@
  *
  * Owns: the narrow face of the node's metrics that these modules use. Promises: counting never throws.
  */
+import type { CollectReport } from '../../worker/node-port.js';
 import type { ColdUse, Metrics } from '../../../shared/observability/metrics.js';
 
 type ObjectKindLabel = keyof Metrics['objectsWritten'];
@@ -24,6 +25,8 @@ export interface ColdMetrics {
   compacted(done: { readonly read: number; readonly refsBefore: number; readonly refsAfter: number }): void;
   /** What a partition's objects are, as a look at all of them found. */
   coldUse(partition: number, use: ColdUse): void;
+  collected(report: CollectReport): void;
+  readerCut(): void;
 }
 
 export function coldMetrics(metrics: Metrics): ColdMetrics {
@@ -51,5 +54,13 @@ export function coldMetrics(metrics: Metrics): ColdMetrics {
       metrics.compactedRefs.written.add(refsAfter);
     },
     coldUse: (partition, use) => void metrics.coldUse.set(partition, use),
+    collected: ({ objects, orphans, checkpoints, logs, bytes }) => {
+      metrics.objectsDeleted.object.add(objects);
+      metrics.objectsDeleted.orphan.add(orphans);
+      metrics.objectsDeleted.checkpoint.add(checkpoints);
+      metrics.objectsDeleted.log.add(logs);
+      metrics.objectBytesDeleted.add(bytes);
+    },
+    readerCut: () => metrics.coldReadersCut.add(),
   };
 }

@@ -36,13 +36,16 @@ export interface RigConfig {
   readonly cold?: 'fs' | 's3';
 }
 
+export type StoreCall = 'put' | 'get' | 'list' | 'size' | 'delete' | 'deleted';
+
 /** A store that can be taken away, slowed to a stop, or watched. */
 export class Switchable implements ObjectStore {
   down = false;
   gets = 0;
   puts: string[] = [];
-  /** Called before each call; may throw or wait. */
-  before: (call: 'put' | 'get' | 'list' | 'size', key: string) => void | Promise<void> = () => undefined;
+  deletes: string[] = [];
+  /** Called before each call, and with `deleted` after a deletion, as if its answer could still be lost; may throw or wait. */
+  before: (call: StoreCall, key: string) => void | Promise<void> = () => undefined;
 
   constructor(readonly inner: ObjectStore) {}
 
@@ -50,7 +53,7 @@ export class Switchable implements ObjectStore {
     return this.inner.describe;
   }
 
-  async #gate(call: 'put' | 'get' | 'list' | 'size', key: string): Promise<void> {
+  async #gate(call: StoreCall, key: string): Promise<void> {
     await this.before(call, key);
     if (this.down) throw new StoreUnavailable('switched off');
   }
@@ -89,8 +92,11 @@ export class Switchable implements ObjectStore {
     yield* this.inner.list(...args);
   }
 
-  delete(key: string): Promise<void> {
-    return this.inner.delete(key);
+  async delete(key: string): Promise<void> {
+    await this.#gate('delete', key);
+    await this.inner.delete(key);
+    this.deletes.push(key);
+    await this.#gate('deleted', key);
   }
 
   sweepUploads(...args: Parameters<ObjectStore['sweepUploads']>): Promise<number> {
@@ -188,7 +194,7 @@ export class Rig {
   }
 
   /** `steps`: called at each step; throwing kills the node there. `down`: the object store is away from the start. */
-  static async open(dir: string, config: RigConfig = {}, options: { readonly steps?: Steps; readonly down?: boolean; readonly objectsDir?: string; readonly now?: () => number; readonly freeBytes?: () => number; readonly runner?: ColdTierOptions['runner'] } = {}): Promise<Rig> {
+  static async open(dir: string, config: RigConfig = {}, options: { readonly steps?: Steps; readonly down?: boolean; readonly objectsDir?: string; readonly now?: () => number; readonly freeBytes?: () => number; readonly runner?: ColdTierOptions['runner']; readonly collectGraceMs?: number } = {}): Promise<Rig> {
     const logger = createLogger(process.env['FIRN_TEST_LOG'] === undefined ? 'silent' : 'debug');
     const metrics = createMetrics();
     const now = options.now ?? Date.now;
@@ -216,7 +222,7 @@ export class Rig {
       await core.start();
       const staging = await StagingFiles.open(join(dir, 'staging'));
       const pressure = new Pressure({ dir, diskFreeMin: 0, unsealedBytesMax: Infinity, unsealedBytes: () => 0, logger });
-      const cold = await openColdTier({ config: full, core, objects, staging, freeBytes: options.freeBytes ?? ((): number => Infinity), logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), steps, runner: options.runner });
+      const cold = await openColdTier({ config: full, core, objects, staging, freeBytes: options.freeBytes ?? ((): number => Infinity), logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), steps, runner: options.runner, collectGraceMs: options.collectGraceMs });
       const log = new Log({ core, hot: createHotReader(hot), cold, fences: await BucketFences.load(hot), pressure, staging, snapshotBytesMax: 1 << 30, logged: true, logger, metrics, now }, partitions);
       core.connect({ onPartitionChanged: (partition) => cold.noteChange(partition), onAppended: () => undefined });
       await log.start();
@@ -306,9 +312,20 @@ export class Rig {
     return Buffer.concat(pieces);
   }
 
+  collect(timeoutMs = 20_000): ReturnType<ObjectColdTier['collectNow']> {
+    return this.cold.collectNow(AbortSignal.timeout(timeoutMs));
+  }
+
   seal(prefix = '', timeoutMs = 20_000): ReturnType<ObjectColdTier['sealNow']> {
     return this.cold.sealNow(prefix, AbortSignal.timeout(timeoutMs));
   }
+}
+
+/** Every name in the object store. */
+export async function namesIn(objects: ObjectStore, prefix = ''): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { key } of objects.list(prefix)) names.push(key);
+  return names;
 }
 
 /** References per object, as their rows say and as a count of the references gives. */

@@ -125,6 +125,24 @@ export const GET_DEADLINE_MS = 30_000;
 export const CHECKPOINT_RECORDS = 1_000;
 export const CHECKPOINT_LOG_BYTES = 67_108_864;
 
+/** An object that may go stays so long after this node learned of it, ms: longer than a node needs to notice that it lost its session, and than a reader takes from a reference to its object. */
+export const COLLECT_GRACE_MS = 15_000;
+/** A reader may hold an object that nothing names any more for so long, ms; then it is cut. The largest snapshot over a line of 10 Mbit/s takes as long. */
+export const READER_PIN_MS_MAX = 900_000;
+/** Objects whose grace runs at a time, in one partition; others wait for their turn. */
+export const COLLECT_MARKED_MAX = 65_536;
+/** Passes of one collection: what waits for a checkpoint, then for its grace, comes into the next one. */
+export const COLLECT_PASSES_MAX = 8;
+/** Garbage is looked for so often, ms; a failed collection is tried again as late, and none that was not asked for begins sooner after the last one than `COLLECT_AGAIN_MS`. */
+export const GARBAGE_LOOK_MS = 60_000;
+export const COLLECT_AGAIN_MS = 600_000;
+/** A collection is due when so many bytes are garbage, or when some garbage has been known for so long, ms. */
+export const COLLECT_GARBAGE_BYTES = 268_435_456;
+export const COLLECT_AGE_MS = 3_600_000;
+/** And once after the start and then so often, ms, for what no row tells of: objects of killed workers, unfinished uploads, names that nobody knows. */
+export const COLLECT_FIRST_MS = 60_000;
+export const COLLECT_LIST_MS = 21_600_000;
+
 /** Free space below this multiple of `diskFreeMin` makes sealed copies go before their time. */
 export const DISK_FREE_FACTOR = 2;
 
@@ -133,4 +151,5 @@ if (ALIVE_MS * 3 > JOB_SILENT_MS) throw new Error('a try that works has to be he
 if (COMPACT_RANGE_OBJECTS_MAX * 2 > COMPACT_OBJECTS_MAX) throw new Error('a range and the one before its cut have to go into one compaction');
 if (COMPACT_RANGE_BYTES_MAX < 2 * RUN_BYTES_MIN || COMPACT_BYTES_MAX < COMPACT_RANGE_BYTES_MAX) throw new Error('a compaction holds the longest range, and a range several runs');
 if (COMPACT_OBJECT_BYTES_TINY * COMPACT_FAN_IN > COMPACT_OBJECT_BYTES_SMALL) throw new Error('tiny objects put together have to leave their tier and no other');
+if (COLLECT_GRACE_MS < 2 * SESSION_CHECK_MS) throw new Error('a node must know that its session is over before anything that it marked may go');
 if (PLAN_STREAMS_MAX > PLAN_RANGES_MAX) throw new Error('a plan holds at least one range a stream');

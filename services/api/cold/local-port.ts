@@ -13,10 +13,11 @@ import { comparePositions } from '../../../shared/storage/history/log-reader.js'
 import type { ObjectId, ObjectInfo, SnapshotObjectRef } from '../../../shared/storage/records/types.js';
 import type { Offset } from '../../../shared/protocol/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
-import { PlanGone, type CheckpointReport, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from '../../worker/node-port.js';
+import { PlanGone, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from '../../worker/node-port.js';
 import { bodyRow } from '../hot/keys/index.js';
 import { HotGap, type LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
+import type { PartitionCollect } from './collect/partition-collect.js';
 import { checkSeal, isSameSnapshot } from './commit.js';
 import { checkCompaction, type SourceLeftOut } from './compaction/check-compaction.js';
 import type { CompactContents } from './compaction/contents.js';
@@ -40,8 +41,12 @@ export interface LocalPortOptions {
   readonly steps: Steps;
   /** The body of a large snapshot in staging. */
   readonly readStaged: (file: string, from: number, bytes: number, signal: AbortSignal) => AsyncIterable<Buffer>;
+  /** The node's side of collections, one a partition. */
+  readonly collects: readonly PartitionCollect[];
   /** A checkpoint run ended. */
   readonly onCheckpoint: (jobId: string, outcome: CheckpointReport | Error) => void;
+  /** A run of a collection ended. */
+  readonly onCollect: (jobId: string, outcome: CollectReport | Error) => void;
 }
 
 export class LocalPort implements NodePort {
@@ -257,6 +262,7 @@ export class LocalPort implements NodePort {
   failed(jobId: string, why: string): Promise<void> {
     this.#options.metrics.jobFailed();
     this.#options.onCheckpoint(jobId, new Error(why));
+    this.#options.onCollect(jobId, new Error(why));
     const partition = this.#partition(jobId);
     try {
       partition.board.failed(partition.board.of(jobId), why);
@@ -280,6 +286,26 @@ export class LocalPort implements NodePort {
     checkpoint.reset();
     if (report.bytes > 0) this.#options.metrics.objectWritten('checkpoint', report.bytes);
     this.#options.onCheckpoint(jobId, report);
+  }
+
+  collectPlans(jobId: string): Promise<CollectPlans> {
+    return this.#collect(jobId).plans(jobId);
+  }
+
+  collect(jobId: string, choice: CollectChoice): Promise<CollectVerdict> {
+    return this.#collect(jobId).collect(jobId, choice);
+  }
+
+  async collected(jobId: string, report: CollectReport): Promise<void> {
+    await this.#collect(jobId).done();
+    this.#options.metrics.collected(report);
+    this.#options.onCollect(jobId, report);
+  }
+
+  #collect(jobId: string): PartitionCollect {
+    const found = this.#options.collects[this.#partition(jobId).partition];
+    if (found === undefined) throw new PlanGone(jobId);
+    return found;
   }
 
   #seal(jobId: string): { readonly plan: OpenPlan; readonly contents: PlanContents } {

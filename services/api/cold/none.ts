@@ -136,6 +136,14 @@ class NoCold implements ColdTier {
     return Promise.reject(noColdStore());
   }
 
+  collectNow(): Promise<never> {
+    return Promise.reject(noColdStore());
+  }
+
+  garbage(): { readonly bytes: number; readonly unknown: number } {
+    return { bytes: 0, unknown: 0 };
+  }
+
   reasons(): readonly string[] {
     return [];
   }

@@ -30,7 +30,9 @@ import { Parking } from './parking.js';
 import { PartitionSession, type LogDraft } from './partition-session.js';
 import { PlanBoard, type OpenPlan, type PlanOutcome } from './plan-board.js';
 import { collectPlan, type PlanContents } from './plan.js';
+import { refuseCollected } from './collect/old-directory.js';
 import { SealDue } from './seal-due.js';
+import { NO_KEYS, NOTHING_SEALED, type SealStep } from './seal-step.js';
 import type { Steps } from './steps.js';
 import { Backoff, Lane, orStopped, Stopped } from './timing.js';
 import { TokenIssuer } from './tokens.js';
@@ -53,23 +55,6 @@ export interface PartitionColdOptions {
   readonly pressed: () => boolean;
   readonly removeStaged: (file: string) => Promise<void>;
 }
-
-/** What one seal of a partition came to. */
-export interface SealStep {
-  /** null: nothing was dirty. */
-  readonly outcome: PlanOutcome | null;
-  /** Where the next one goes on; null: everything dirty was looked at. */
-  readonly next: Buffer | null;
-  /** Dirty streams that were left out. */
-  readonly skipped: number;
-  /** Sources that forks among them wait for. */
-  readonly awaited: ReadonlySet<StreamKey>;
-  /** When they are looked at again; null: none was left out. */
-  readonly retryMs: number | null;
-}
-
-const NO_KEYS: ReadonlySet<StreamKey> = new Set();
-const NOTHING: SealStep = { outcome: null, next: null, skipped: 0, awaited: NO_KEYS, retryMs: null };
 
 export class PartitionCold {
   readonly partition: number;
@@ -131,6 +116,7 @@ export class PartitionCold {
       if (this.joined && this.#halted === null) return;
       if (this.session.state === 'unclaimed') {
         this.#joined = false;
+        await refuseCollected(this.#options.store, this.partition, this.applier.position);
         await this.session.claim();
       }
       try {
@@ -182,20 +168,32 @@ export class PartitionCold {
 
   /** Writes one log record and applies it. A plan that was given up meanwhile throws `PlanGone`; what does not hold any more is left out (I6). */
   commit(draft: LogDraft, plan: OpenPlan | null): Promise<void> {
+    return this.onLane(() => {
+      if (plan !== null && !this.board.isOpen(plan)) throw new PlanGone(plan.jobId);
+      return this.write(draft);
+    });
+  }
+
+  /** Work between two log records, with the log joined and all of it applied. */
+  onLane<T>(work: () => Promise<T>): Promise<T> {
     return this.#refs.run(async () => {
       if (this.#halted !== null) throw new Error(this.#halted);
       if (!this.joined) throw new StoreUnavailable(`partition ${this.partition} has not joined its log yet`);
-      if (plan !== null && !this.board.isOpen(plan)) throw new PlanGone(plan.jobId);
-      const deltas = await whatStillHolds(this.#options.core, draft.deltas);
-      const { record, bytes } = await this.session.append({ ...draft, deltas });
-      this.checkpoint.note(bytes);
-      try {
-        await this.applier.apply(record);
-      } catch (error) {
-        if (!(error instanceof Stopped)) this.#halt(error as Error);
-        throw error;
-      }
+      return work();
     });
+  }
+
+  /** The record itself, for who is on the lane. */
+  async write(draft: LogDraft): Promise<void> {
+    const deltas = await whatStillHolds(this.#options.core, draft.deltas);
+    const { record, bytes } = await this.session.append({ ...draft, deltas });
+    this.checkpoint.note(bytes);
+    try {
+      await this.applier.apply(record);
+    } catch (error) {
+      if (!(error instanceof Stopped)) this.#halt(error as Error);
+      throw error;
+    }
   }
 
   /** The log is ahead of this store: a further record would be made from a state that the log has left behind. Applying is tried again from time to time. */
@@ -259,7 +257,7 @@ export class PartitionCold {
     this.#background.start('plans', () => this.board.tick());
     this.kick();
     this.#background.start('eviction', () => this.evictDue());
-    this.#background.start('clean-up', () => this.#cleanUp());
+    this.#background.start('clean-up', () => this.cleanUp());
   }
 
   async #sealWhileDue(): Promise<void> {
@@ -273,7 +271,7 @@ export class PartitionCold {
   sealOnce(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey> = NO_KEYS, oldestFirst = false): Promise<SealStep> {
     return this.#sealLane.run(async () => {
       if (this.#options.stop.aborted) throw new Stopped();
-      if (!this.sealing) return NOTHING;
+      if (!this.sealing) return NOTHING_SEALED;
       // Only a pass from the first dirty row on says anything about what is due.
       if (prefix !== '' || from !== null) return this.#sealPart(prefix, from, also, null);
       const upToMs = this.seals.begin(oldestFirst);
@@ -379,11 +377,12 @@ export class PartitionCold {
     await this.#background.idle();
   }
 
-  /** Removes what deleted lives left, between the log records: behind one that cannot be written this waits, and evictions go on. */
-  async #cleanUp(): Promise<void> {
-    for (let n = 0; n < CLEAN_STEPS_MAX && !this.#options.stop.aborted; n++) {
-      if (!(await this.#refs.run(() => this.#doomed.step()))) break;
+  /** Removes what deleted lives left, between the log records: behind one that cannot be written this waits, and evictions go on. True: there may be more. */
+  async cleanUp(): Promise<boolean> {
+    for (let n = 0; n < CLEAN_STEPS_MAX; n++) {
+      if (this.#options.stop.aborted || !(await this.#refs.run(() => this.#doomed.step()))) return false;
     }
+    return true;
   }
 
   /** Makes a purge durable here and hands it to the log. */

@@ -93,6 +93,11 @@ export class PlanBoard {
     this.#last = 0;
   }
 
+  /** The last number that was given to a plan of this session, 0 before the first. */
+  get last(): number {
+    return this.#last;
+  }
+
   open(work: PlanWork): OpenPlan {
     const { partition, now } = this.#options;
     const plan = new OpenPlan(partition, this.#session, ++this.#last, now(), work);

@@ -21,6 +21,7 @@ import type { DurableStore } from '../hot/durable.js';
 import { HotGap } from '../log/core.js';
 import { DeadlinePassed, JoinedSignal } from '../../../shared/time/joined-signal.js';
 import type { ColdMetrics } from './cold-metrics.js';
+import { ReaderCut, type ReaderPins } from './collect/reader-pins.js';
 import type { FrameCache, FrameOf } from './frame-cache.js';
 import { COALESCE_BYTES_MAX, FOLLOW_BYTES_MIN, OPEN_AHEAD_BYTES, REF_PAGE } from './limits.js';
 
@@ -28,6 +29,8 @@ export interface ColdReaderOptions {
   readonly hot: DurableStore;
   readonly store: ObjectStore;
   readonly frames: FrameCache;
+  /** What readers hold cannot be collected. */
+  readonly pins: ReaderPins;
   readonly logger: Logger;
   readonly metrics: ColdMetrics;
 }
@@ -61,9 +64,14 @@ export class ColdReader {
     const opened: Opened[] = [];
     // What is on its way ends with the reader, not with the client's signal alone.
     const end = new JoinedSignal([signal]);
+    let page: readonly ColdRef[] = [];
+    const pin = this.#options.pins.open({ cut: (why) => end.abort(why), objects: () => [...page, ...opened.map(({ group }) => group.refs[0] as ColdRef)].map((ref) => ref.object) });
     let at = from;
     try {
-      const groups = this.#groups(slot, incarnation, from, to);
+      const groups = this.#groups(slot, incarnation, from, to, (refs) => {
+        page = refs;
+        pin.renew();
+      });
       const openNext = async (): Promise<void> => {
         const { done, value: group } = await groups.next();
         if (done !== true) opened.push(this.#open(group, end.signal));
@@ -81,6 +89,7 @@ export class ColdReader {
     } catch (error) {
       throw this.#failure(error, `stream bytes ${incarnation} from ${at}`, signal);
     } finally {
+      pin.close();
       end.abort(new Error('the read is over'));
       for (const { raws } of opened) void raws.return();
     }
@@ -93,10 +102,10 @@ export class ColdReader {
     return { group, raws, first };
   }
 
-  /** References that cover [from, to), without a gap, in groups of neighbouring frames. */
-  async *#groups(slot: number, incarnation: Incarnation, from: Offset, to: Offset): AsyncGenerator<Group, void> {
+  /** References that cover [from, to), without a gap, in groups of neighbouring frames. `onPage`: told of the references that were looked up. */
+  async *#groups(slot: number, incarnation: Incarnation, from: Offset, to: Offset, onPage: (refs: readonly ColdRef[]) => void): AsyncGenerator<Group, void> {
     let group: Group | null = null;
-    for await (const ref of this.#refs(slot, incarnation, from, to)) {
+    for await (const ref of this.#refs(slot, incarnation, from, to, onPage)) {
       if (group !== null && !joins(group, ref)) {
         yield group;
         group = null;
@@ -114,10 +123,11 @@ export class ColdReader {
     yield group;
   }
 
-  async *#refs(slot: number, incarnation: Incarnation, from: Offset, to: Offset): AsyncGenerator<ColdRef> {
+  async *#refs(slot: number, incarnation: Incarnation, from: Offset, to: Offset, onPage: (refs: readonly ColdRef[]) => void): AsyncGenerator<ColdRef> {
     let at = from;
     while (at < to) {
       const page = await this.#page(slot, incarnation, at);
+      onPage(page);
       for (const ref of page) {
         if (ref.start > at || ref.end <= at) throw new HotGap(incarnation, at);
         at = ref.end;
@@ -130,14 +140,19 @@ export class ColdReader {
 
   /** Where the entry that holds `at` ends in its block; `whole`: the append ends there. */
   async entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }> {
+    let ref: ColdRef | undefined;
+    const end = new JoinedSignal([]);
+    const pin = this.#options.pins.open({ cut: (why) => end.abort(why), objects: () => (ref === undefined ? [] : [ref.object]) });
     try {
-      const [ref] = await this.#page(slot, incarnation, at);
+      [ref] = await this.#page(slot, incarnation, at);
       if (ref === undefined || ref.start > at) throw new HotGap(incarnation, at);
-      const raw = await onlyOne(this.#options.frames.read([ref]));
+      const raw = await onlyOne(this.#options.frames.read([ref], end.signal));
       payloadOf(raw, ref);
       return entryEndIn(blockIn(raw, ref), at);
     } catch (error) {
       throw this.#failure(error, `the entries of ${incarnation} at ${at}`);
+    } finally {
+      pin.close();
     }
   }
 
@@ -153,11 +168,16 @@ export class ColdReader {
     const { cold } = snapshot;
     if (cold === null) throw new Error(`the snapshot at ${snapshot.offset} has no cold copy`);
     if (length === 0) return;
+    const end = new JoinedSignal([signal]);
+    const pin = this.#options.pins.open({ cut: (why) => end.abort(why), objects: () => [cold.ref.object] });
     try {
-      if (cold.at === 'block') yield (await this.#small(snapshot, cold.ref, signal)).subarray(from, from + length);
-      else yield* this.#large(cold.ref, from, length, signal);
+      if (cold.at === 'block') yield (await this.#small(snapshot, cold.ref, end.signal)).subarray(from, from + length);
+      else yield* this.#large(cold.ref, from, length, end.signal);
     } catch (error) {
       throw this.#failure(error, `the snapshot at ${snapshot.offset}`, signal);
+    } finally {
+      pin.close();
+      end.release();
     }
   }
 
@@ -169,7 +189,7 @@ export class ColdReader {
   }
 
   /** A whole body is checked at its end; of a part only the length can be. */
-  async *#large(ref: SnapshotObjectRef, from: number, length: number, signal?: AbortSignal): AsyncGenerator<Buffer> {
+  async *#large(ref: SnapshotObjectRef, from: number, length: number, signal: AbortSignal): AsyncGenerator<Buffer> {
     const key = objectKey(ref.object);
     const whole = from === 0 && length === ref.bytes;
     let sent = 0;
@@ -178,6 +198,8 @@ export class ColdReader {
     for await (const piece of this.#options.store.stream(key, { from, length }, signal)) {
       // One piece is held back, so that a body that fails its sum never ends as if it were whole.
       if (held !== null) yield held;
+      // A reader that was cut while it did not take what it had gets no more, whatever the store still gives.
+      signal.throwIfAborted();
       held = piece;
       sent += piece.length;
       if (whole) crc = crc32c(piece, crc);
@@ -193,6 +215,9 @@ export class ColdReader {
     if (error instanceof ObjectMissing || error instanceof ObjectDamaged || error instanceof BadBytes) {
       metrics.damage('object');
       logger.error({ err: error, event: 'damage', tier: 'cold', what }, 'cold bytes are missing or damaged');
+    } else if (error instanceof ReaderCut) {
+      metrics.readerCut();
+      logger.warn({ err: error, event: 'cold-reader-cut', what }, 'a reader of what was deleted long ago was cut, so that its object can go');
     } else if (error instanceof StoreUnavailable || error instanceof DeadlinePassed) {
       metrics.storeError();
       logger.warn({ err: error, event: 'cold-read-failed', what }, 'the object store did not answer a read');

@@ -145,8 +145,9 @@ class Restore {
   /** Claims a partition and reads its log. */
   async #read(partition: number, forks: RestoredForks): Promise<Part> {
     const { objects, signal, progress, now } = this.#options;
+    const session = await this.#claim(partition, await newestCheckpoint(objects, partition));
+    // Asked again: until the claim an old node may have written newer ones, and collected what they cover.
     const checkpoint = await newestCheckpoint(objects, partition);
-    const session = await this.#claim(partition, checkpoint);
     const manifest = checkpoint === null ? null : await readManifest(objects, partition, checkpoint);
     const overlay = new LogOverlay();
     let end: LogPosition = manifest ?? LOG_START;

@@ -3,7 +3,8 @@
  */
 import type { StreamKey } from '../../../shared/protocol/types.js';
 import { idlePause } from '../../../shared/time/pause.js';
-import type { PartitionCold, SealStep } from './partition-cold.js';
+import type { PartitionCold } from './partition-cold.js';
+import type { SealStep } from './seal-step.js';
 import { orStopped } from './timing.js';
 import type { SealReport } from './types.js';
 

@@ -1,5 +1,5 @@
 /**
- * Named steps of sealing, offload, compaction and claiming, for tests that stop a node at each of them.
+ * Named steps of sealing, offload, compaction, collection and claiming, for tests that stop a node at each of them.
  *
  * Owns: the hook. In production nothing is passed and a step costs one call. A hook that throws ends the work there and then, as a crash would:
  * nothing in these modules cleans up after it that a start would not clean up as well.
@@ -14,6 +14,7 @@ export type StepName =
   | 'compact:planned' | 'compact:uploaded' | 'compact:checked'
   | 'log:put'
   | 'apply:slice' | 'apply:done'
-  | 'evict:slice';
+  | 'evict:slice'
+  | 'collect:chosen' | 'collect:logged' | 'collect:done';
 
 export const noSteps: Steps = () => undefined;

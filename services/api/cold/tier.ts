@@ -15,22 +15,27 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import { DeadlinePassed, withSignal } from '../../../shared/time/joined-signal.js';
 import { idlePause } from '../../../shared/time/pause.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
-import type { CheckpointReport } from '../../worker/node-port.js';
+import { checkpointJobId } from '../../worker/handlers/checkpoint.js';
+import { collectJobId } from '../../worker/handlers/collect.js';
+import type { CheckpointReport, CollectReport } from '../../worker/node-port.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
 import { refRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import { isPassing } from './damage.js';
-import { CheckpointRuns } from './checkpoint-runs.js';
 import { addUp, Compactor, type CompactReport } from './compaction/compactor.js';
 import { coldMetrics, type ColdMetrics } from './cold-metrics.js';
+import { Collector, type Collected, type Garbage } from './collect/collector.js';
+import { PartitionCollect } from './collect/partition-collect.js';
+import { ReaderPins } from './collect/reader-pins.js';
 import { rowsOfCore } from './core-rows.js';
 import { readIdentity, type Identity } from './directory.js';
 import { FrameCache } from './frame-cache.js';
 import type { FrameDisk } from './frame-disk.js';
-import { DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, START_WAIT_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
+import { COLLECT_GRACE_MS, DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, START_WAIT_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
 import { LocalPort } from './local-port.js';
 import { PartitionCold } from './partition-cold.js';
+import { PartitionRuns } from './partition-runs.js';
 import { SessionFenced } from './partition-session.js';
 import { ColdReader } from './reader.js';
 import { sealNow } from './seal-now.js';
@@ -65,6 +70,8 @@ export interface ColdTierOptions {
   readonly steps?: Steps;
   readonly frameCacheBytes?: number;
   readonly frameDisk?: FrameDisk | null;
+  /** For tests: another grace of collections, ms. */
+  readonly collectGraceMs?: number;
 }
 
 /** Opens the cold tier. Throws `StartRefused`, and what damage there is in the log that has to be replayed. */
@@ -88,7 +95,9 @@ export class ObjectColdTier implements ColdTier {
   readonly #stop = new AbortController();
   readonly #frames: FrameCache;
   readonly #reader: ColdReader;
-  readonly #checkpoints: CheckpointRuns;
+  readonly #checkpoints: PartitionRuns<CheckpointReport>;
+  readonly #collects: PartitionRuns<CollectReport>;
+  readonly #collector: Collector;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #ageTimers: (NodeJS.Timeout | null)[];
   #identity: Identity | null = null;
@@ -102,7 +111,8 @@ export class ObjectColdTier implements ColdTier {
     const steps = options.steps ?? noSteps;
     this.#metrics = coldMetrics(options.metrics);
     this.#frames = new FrameCache({ store, metrics: this.#metrics, disk: options.frameDisk, bytesMax: options.frameCacheBytes });
-    this.#reader = new ColdReader({ hot: core.store, store, frames: this.#frames, logger, metrics: this.#metrics });
+    const pins = new ReaderPins(now);
+    this.#reader = new ColdReader({ hot: core.store, store, frames: this.#frames, pins, logger, metrics: this.#metrics });
     this.partitions = Array.from({ length: partitions }, (_, partition) => new PartitionCold({
       core, store, partition, partitions, logger, now, steps,
       metrics: this.#metrics,
@@ -122,11 +132,16 @@ export class ObjectColdTier implements ColdTier {
       partitions: this.partitions,
       metrics: this.#metrics,
       readStaged: (file, from, bytes, signal) => options.staging.read(file, from, bytes, signal),
+      collects: this.partitions.map((partition) => new PartitionCollect({ partition, hot: core.store, pins, now, steps, graceMs: options.collectGraceMs ?? COLLECT_GRACE_MS })),
       onCheckpoint: (jobId, outcome) => this.#checkpoints.settle(jobId, outcome),
+      onCollect: (jobId, outcome) => this.#collects.settle(jobId, outcome),
     });
     const handlers = jobHandlers(this.port, now);
     this.runner = options.runner?.(handlers, new Promise((resolve) => (this.#named = resolve))) ?? new EmbeddedRunner({ handlers, logger, now });
-    this.#checkpoints = new CheckpointRuns({ runner: () => this.runner, partitions: this.partitions, now });
+    const runs = { runner: () => this.runner, partitions: this.partitions, now };
+    this.#checkpoints = new PartitionRuns({ ...runs, kind: 'checkpoint', jobId: checkpointJobId, due: ({ checkpoint }) => checkpoint.due });
+    this.#collects = new PartitionRuns({ ...runs, kind: 'collect', jobId: collectJobId, due: () => false });
+    this.#collector = new Collector({ partitions: this.partitions, hot: core.store, checkpoints: this.#checkpoints, runs: this.#collects, now, logger, stop: this.#stop.signal });
   }
 
   async start(identity: Identity | null): Promise<void> {
@@ -218,7 +233,8 @@ export class ObjectColdTier implements ColdTier {
   async #tick(): Promise<void> {
     for (const partition of this.partitions) partition.tick();
     for (const compactor of this.#compactors) compactor.tick();
-    await this.#checkpoints.tick();
+    this.#collector.tick();
+    await Promise.all([this.#checkpoints.tick(), this.#collects.tick()]);
   }
 
   async #checkSessions(): Promise<void> {
@@ -329,6 +345,12 @@ export class ObjectColdTier implements ColdTier {
       return sum;
     });
   }
+
+  collectNow(signal: AbortSignal): Promise<Collected> {
+    return withSignal([signal, this.#stop.signal], null, (until) => this.#collector.runAll(until));
+  }
+
+  readonly garbage = (partition: number): Garbage => this.#collector.garbage(partition);
 
   retainOps(): readonly HotOp[] {
     return [];

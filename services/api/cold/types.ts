@@ -7,6 +7,7 @@ import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
 import type { CompactReport } from './compaction/compactor.js';
+import type { Collected, Garbage } from './collect/collector.js';
 import type { HotOp } from '../hot/store.js';
 import type { LocalPort } from './local-port.js';
 import type { StreamSlot } from '../log/core.js';
@@ -54,6 +55,10 @@ export interface ColdTier {
   checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]>;
   /** Puts what lies in short pieces together and wins back what is garbage, all of it now. */
   compactNow(signal: AbortSignal): Promise<CompactReport>;
+  /** Deletes now what nothing needs any more, in every partition, and waits until what could go has gone. */
+  collectNow(signal: AbortSignal): Promise<Collected>;
+  /** What waits to be collected in a partition, as far as it is known. */
+  garbage(partition: number): Garbage;
   /** Queued, running and failed jobs, open plans, streams that cannot be sealed now: for `GET /__firn/jobs`. */
   jobs(): Promise<object>;
   /** null: there is no store to work for, or not yet. */

@@ -5,7 +5,7 @@ import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { bodyRow, dataRow, nameRow, objectRow, producerRow, refRow, streamRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
-import { Rig } from './cold-rig.contract.js';
+import { Rig, until } from './cold-rig.contract.js';
 import { verifyStore, type VerifyReport } from './verify.js';
 
 const KEY = 'demo/a' as StreamKey;
@@ -118,6 +118,42 @@ describe('verify finds', () => {
     await flip(manifest, 5);
     await rm(join(dir, 'objects', 'store.json'));
     expect((await verify(false)).findings[0]).toMatchObject({ where: 'store.json', what: 'is missing' });
+  });
+
+  it('an object that went without a collection, though nothing names it, and damage of the checkpoint before the newest (I8)', async () => {
+    const path = await pathOf('segments');
+    await rig.cold.checkpointNow(AbortSignal.timeout(5_000));
+    await rig.delete('demo/a');
+    await rig.seal();
+    await until(async () => (await verify(false)).garbageObjects === 1);
+    expect(await verify()).toMatchObject({ ok: true, garbageObjects: 1, leftOvers: 0, unknownObjects: [] });
+    await rig.cold.checkpointNow(AbortSignal.timeout(5_000));
+    const manifests = join(dir, 'objects', 'partitions', '0000', 'checkpoints', '000001');
+    const older = join(manifests, (await readdir(manifests)).sort()[0] as string);
+    await flip(older, 5);
+    expect((await verify(false)).findings.map(({ where, what }) => `${where} ${what}`).join()).toMatch(/the log of partition 0 /);
+    await flip(older, 5);
+    expect((await verify(false)).ok).toBe(true);
+    await rm(path);
+    expect((await verify(false)).findings.map(({ what }) => what).join()).toMatch(/no collection took it away/);
+  });
+
+  it('an object that only the history names, and that is not there', async () => {
+    const { incarnation } = await rig.head('demo/a');
+    const [ref] = await rig.cold.refs(SLOT, incarnation, 0 as Offset, 1);
+    await rm(await pathOf('segments'));
+    // As a directory that lost the rows of its cold ranges.
+    await rig.core.stageOps([{ type: 'del', key: objectRow.key(ref!.object) }]);
+    const report = await verify(false);
+    expect(report.findings.map(({ where, what }) => `${where} ${what}`).join('\n')).toMatch(/is missing; the log of partition 0 names it/);
+  });
+
+  it('unknown names of every kind: listed, no fault, left alone (I8)', async () => {
+    const keys = ['backup.tar', 'partitions/0000/log/000001/notes', 'partitions/0000/readme', 'partitions/0009/sessions/000001', 'zzz'];
+    for (const key of keys) await rig.objects.putOnce(key, Buffer.from('somebody else'));
+    const report = await verify();
+    expect(report).toMatchObject({ ok: true, unknownObjectCount: keys.length });
+    expect([...report.unknownObjects].sort()).toEqual([...keys].sort());
   });
 
   it('unknown objects: listed, no fault, left alone (I8)', async () => {

@@ -1,11 +1,13 @@
 /**
  * Verification of a directory and its object store (`firn verify`, `POST /__firn/verify`).
  *
- * Owns: what is checked, and the report. Promises: reads only; every stream, reference, object, log record and checkpoint is looked at; with `deep` every stored
+ * Owns: what is checked, and the report. Promises: reads only; every stream, reference, object, log record and checkpoint that counts is looked at; with `deep` every stored
  * byte; objects that nothing names are reported, never removed (I8). May run beside a running node.
  */
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
+import type { ObjectId } from '../../../shared/storage/records/types.js';
 import type { DurableStore } from '../hot/durable.js';
+import { objectRow } from '../hot/keys/index.js';
 import { readIdentity, rowsOfStore } from './directory.js';
 import { readStoreDocument } from './store-identity.js';
 import { Findings, type Finding } from './verify/findings.js';
@@ -38,6 +40,12 @@ export interface VerifyReport {
   readonly findings: readonly Finding[];
   /** All findings, listed or not. */
   readonly findingCount: number;
+  /** Objects that nothing names any more and that wait to be collected. */
+  readonly garbageObjects: number;
+  readonly garbageBytes: number;
+  /** Objects that only a try whose session has ended can have left, or that a collection was about to delete: the next one does. */
+  readonly leftOvers: number;
+  /** Everything else in the object store that nothing here knows: objects being made, or somebody else's. */
   readonly unknownObjects: readonly string[];
   readonly unknownObjectCount: number;
 }
@@ -81,7 +89,8 @@ export async function verifyStore(options: VerifyOptions): Promise<VerifyReport>
       await again.run();
       return again.refs;
     });
-    for (let partition = 0; partition < partitions; partition++) history.push(await checkHistory(objects, partition, findings, signal));
+    const isKnown = async (id: ObjectId): Promise<boolean> => (await store.get(objectRow.key(id))) !== undefined;
+    for (let partition = 0; partition < partitions; partition++) history.push(await checkHistory({ objects, partition, findings, signal, isKnown }));
   }
   return {
     ok: findings.count === 0,
@@ -93,6 +102,9 @@ export async function verifyStore(options: VerifyOptions): Promise<VerifyReport>
     history,
     findings: findings.listed,
     findingCount: findings.count,
+    garbageObjects: check?.garbage ?? 0,
+    garbageBytes: check?.garbageBytes ?? 0,
+    leftOvers: check?.leftOvers ?? 0,
     unknownObjects: check?.unknown ?? [],
     unknownObjectCount: check?.unknownCount ?? 0,
   };

@@ -2,13 +2,10 @@
 import type { JobHandlers } from '../../../shared/queue/index.js';
 import type { NodePort } from '../node-port.js';
 import { checkpointHandler } from './checkpoint.js';
+import { collectHandler } from './collect.js';
 import { compactHandler } from './compact.js';
 import { offloadHandler } from './offload.js';
 import { sealHandler } from './seal.js';
-
-function notYet(kind: string): () => Promise<never> {
-  return () => Promise.reject(new Error(`this version has no ${kind} jobs`));
-}
 
 /** `now`: milliseconds since 1970. */
 export function jobHandlers(port: NodePort, now: () => number): JobHandlers {
@@ -17,6 +14,6 @@ export function jobHandlers(port: NodePort, now: () => number): JobHandlers {
     offload: offloadHandler(port),
     checkpoint: checkpointHandler(port, { now }),
     compact: compactHandler(port),
-    collect: notYet('collect'),
+    collect: collectHandler(port),
   };
 }

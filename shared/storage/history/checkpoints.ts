@@ -10,12 +10,26 @@ import type { LogPosition } from './log-reader.js';
 
 /** Where the newest checkpoint of a partition stands, null when there is none. */
 export async function newestCheckpoint(store: ObjectStore, partition: number): Promise<LogPosition | null> {
+  return (await newestCheckpoints(store, partition)).newest;
+}
+
+/** The newest two checkpoints, between which and behind which the log has to stay: what an older one holds can be rebuilt from nothing else, and is not needed (I8). */
+export interface NewestCheckpoints {
+  readonly newest: LogPosition | null;
+  /** The one before it. */
+  readonly older: LogPosition | null;
+}
+
+export async function newestCheckpoints(store: ObjectStore, partition: number): Promise<NewestCheckpoints> {
   let newest: LogPosition | null = null;
+  let older: LogPosition | null = null;
   for await (const { key } of store.list(checkpointPrefix(partition))) {
     const position = parseCheckpointKey(key);
-    if (position !== null) newest = { session: position.session, seq: position.seq };
+    if (position === null) continue;
+    older = newest;
+    newest = { session: position.session, seq: position.seq };
   }
-  return newest;
+  return { newest, older };
 }
 
 /** Throws `BadBytes`, `ObjectMissing`, `ObjectDamaged`. */

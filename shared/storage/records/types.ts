@@ -160,7 +160,7 @@ export type LogDelta =
   | { readonly kind: 'offload'; readonly key: StreamKey; readonly incarnation: Incarnation; readonly snapshot: SnapshotRecord }
   | { readonly kind: 'delete'; readonly key: StreamKey; readonly incarnation: Incarnation }
   | { readonly kind: 'purge'; readonly bucket: string }
-  /** Objects that no reference names any more; they may be deleted once two checkpoints hold this (I8). */
+  /** Objects that no reference names any more, as the older of two checkpoints holds; they may be deleted once this exists (I8). */
   | { readonly kind: 'collect'; readonly objects: readonly ObjectId[] }
   /** The same bytes of one life of a stream in other objects: each part holds as long as what it replaces is still exactly what was read (I6). */
   | { readonly kind: 'compact'; readonly key: StreamKey; readonly incarnation: Incarnation; readonly ranges: readonly CompactedRange[]; readonly snapshot: CompactedSnapshot | null };

@@ -4,9 +4,11 @@
 import { crc32c } from '../../../../shared/storage/crc.js';
 import { parseDataObject, type DataObjectItem } from '../../../../shared/storage/data-object.js';
 import type { ObjectInfoListed, ObjectStore } from '../../../../shared/storage/object-store.js';
-import { objectKey, objectPrefix, sameObject } from '../../../../shared/storage/records/object-id.js';
+import { objectKey, objectPrefix, parseObjectKey, sameObject } from '../../../../shared/storage/records/object-id.js';
 import type { BlockRef, ObjectId } from '../../../../shared/storage/records/types.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
+import { Listing } from '../../../worker/handlers/collect/listing.js';
+import { readBoundSession, rowsOfStore } from '../directory.js';
 import { objectRow, refRow, snapshotRow, streamRow, type ObjectUse } from '../../hot/keys/index.js';
 import type { DurableStore } from '../../hot/durable.js';
 import type { Findings } from './findings.js';
@@ -26,16 +28,16 @@ export interface ObjectCheckOptions {
 }
 
 /** The objects of a partition as the store lists them, read along with the rows that know them, for both are in the order of their numbers: one page in memory. */
-class Listings {
-  readonly #listings: ReadonlyMap<ObjectId['kind'], Listing>;
+class DataListings {
+  readonly #listings: ReadonlyMap<ObjectId['kind'], OpenListing>;
 
   constructor(objects: ObjectStore, partition: number, private readonly unknown: (key: string) => void) {
-    this.#listings = new Map(KINDS.map((kind) => [kind, new Listing(objects.list(objectPrefix(partition, kind)))]));
+    this.#listings = new Map(KINDS.map((kind) => [kind, new OpenListing(objects.list(objectPrefix(partition, kind)))]));
   }
 
   /** Length of an object, null when it is not listed. What is listed before it is known to nobody. Asked in rising order. */
   async take(kind: ObjectId['kind'], key: string): Promise<number | null> {
-    const listing = this.#listings.get(kind) as Listing;
+    const listing = this.#listings.get(kind) as OpenListing;
     for (let next = await listing.peek(); next !== null && next.key <= key; next = await listing.peek()) {
       listing.skip();
       if (next.key === key) return next.bytes;
@@ -54,7 +56,7 @@ class Listings {
   }
 }
 
-class Listing {
+class OpenListing {
   readonly #keys: AsyncIterator<ObjectInfoListed>;
   #next: ObjectInfoListed | null = null;
 
@@ -78,10 +80,17 @@ class Listing {
 export class ObjectCheck {
   objects = 0;
   bytes = 0;
-  /** Objects in the store that nothing here names: left-overs of tries, objects being made, or somebody else's. Kept, not judged. */
+  /** Objects that nothing names any more. */
+  garbage = 0;
+  garbageBytes = 0;
+  /** Objects of sessions that have ended, of which no row is left, or never was one. */
+  leftOvers = 0;
+  /** Everything else in the store that nothing here names: objects being made, or somebody else's. Kept, not judged. */
   readonly unknown: string[] = [];
   unknownCount = 0;
   readonly #options: ObjectCheckOptions;
+  /** The session that the partition at hand is bound to. */
+  #session = 0;
   readonly #suspects: { readonly id: ObjectId; readonly key: string }[] = [];
 
   constructor(options: ObjectCheckOptions) {
@@ -93,7 +102,8 @@ export class ObjectCheck {
     const { partitions } = this.#options;
     const missingRows = new Set(named.keys());
     for (let partition = 0; partition < partitions; partition++) {
-      const there = new Listings(this.#options.objects, partition, (key) => this.#isUnknown(key));
+      this.#session = (await readBoundSession(rowsOfStore(this.#options.store), partition))?.session ?? 0;
+      const there = new DataListings(this.#options.objects, partition, (key) => this.#isUnknown(key));
       for await (const page of this.#options.store.scan(objectRow.range(partition))) {
         for (const row of page) {
           const id = objectRow.decodeKey(row.key);
@@ -105,6 +115,7 @@ export class ObjectCheck {
         }
       }
       await there.finish();
+      await this.#names(partition);
     }
     // On a running node references go while objects are read: what seems to lead nowhere is counted once more.
     const suspects = this.#suspects.splice(0);
@@ -115,7 +126,23 @@ export class ObjectCheck {
     for (const key of missingRows) this.#options.findings.add(key, 'is named by a reference, but no row knows it');
   }
 
+  /** Names outside of the folders of data objects. */
+  async #names(partition: number): Promise<void> {
+    const { objects, signal, partitions } = this.#options;
+    const looked = KINDS.map((kind) => objectPrefix(partition, kind));
+    const names = new Listing({ newest: null, older: null }, () => true, (key) => {
+      if (!looked.some((prefix) => key.startsWith(prefix))) this.#isUnknown(key);
+    });
+    await names.run(objects, partition, signal);
+    if (partition === 0) await names.runOutside(objects, partitions, signal);
+  }
+
   #isUnknown(key: string): void {
+    const id = parseObjectKey(key);
+    if (id !== null && id.session >= 1 && id.session < this.#session) {
+      this.leftOvers++;
+      return;
+    }
     this.unknownCount++;
     if (this.unknown.length < UNKNOWN_LISTED_MAX) this.unknown.push(key);
   }
@@ -127,10 +154,16 @@ export class ObjectCheck {
     // Written after the listing began, or just not listed: asked for by name.
     const bytes = listedBytes ?? (await objects.size(key));
     if (bytes === null) {
-      if (named > 0) findings.add(key, `is missing; ${named} references name it`);
+      // A running node may have collected it meanwhile; its row goes first.
+      if ((await this.#options.store.get(objectRow.key(id))) === undefined) return;
+      findings.add(key, named > 0 ? `is missing; ${named} references name it` : 'is missing, and no collection took it away');
       return;
     }
     this.bytes += bytes;
+    if (named === 0 && use.refs === 0) {
+      this.garbage++;
+      this.garbageBytes += bytes;
+    }
     if (bytes !== use.bytes) return findings.add(key, `has ${bytes} bytes instead of ${use.bytes}`);
     if (!deep) return;
     if (id.kind === 'snapshot') return this.#deepSnapshot(key, use);
