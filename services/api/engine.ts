@@ -42,6 +42,7 @@ export interface EngineDeps {
   readonly now: () => number;
   /** How jobs of the cold tier run; in the process itself when left out. */
   readonly runner?: ColdTierOptions['runner'];
+  readonly deliveries?: ColdTierOptions['deliveries'];
 }
 
 export interface Engine {
@@ -104,7 +105,7 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   const frameDisk = await openFrameDisk(config, deps, pressure);
   const cold = objects === null
     ? await openNoCold({ core, partitions, staging, logger, now })
-    : await openColdTier({ config, core, objects, staging, frameDisk, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), runner: deps.runner });
+    : await openColdTier({ config, core, objects, staging, frameDisk, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), runner: deps.runner, deliveries: deps.deliveries });
   const log = new Log({ core, hot, cold, fences, pressure, staging, snapshotBytesMax: config.snapshotBytesMax, logged, logger, metrics, now }, partitions);
   const folds = new FoldLoop(core, cold, now, logger);
   core.connect({

@@ -7,6 +7,7 @@
 import type { Config } from '../../shared/config/index.js';
 import { createMetrics, type Logger } from '../../shared/observability/index.js';
 import { FirnError } from '../../shared/protocol/errors.js';
+import { WebhookTargets } from '../worker/webhooks/targets.js';
 import { createAdminApp } from './admin/app.js';
 import { WorkRoutes } from './admin/work-routes.js';
 import { StartRefused } from './cold/start-refused.js';
@@ -14,6 +15,7 @@ import { NodeBackend } from './admin/backend.js';
 import { openEngine, type Engine, type EngineDeps } from './engine.js';
 import { createClientApp } from './http/app.js';
 import { listen, type Listener } from './http/server.js';
+import { Deliveries } from './subscriptions/deliveries.js';
 import { Subscriptions } from './subscriptions/subscriptions.js';
 
 /** Wall clock of the process, ms: the one place that reads it. */
@@ -45,8 +47,11 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   const { logger, now = processClock, random = Math.random } = deps;
   refuseMissingParts(config);
   const metrics = createMetrics();
-  const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps) });
-  const subscriptions = new Subscriptions({ core: engine.core, log: engine.log, publicUrl: config.publicUrl, webhookAllow: config.webhookAllow, logger, metrics, now, random });
+  const targets = new WebhookTargets(config.webhookAllow);
+  const deliveries = new Deliveries({ targets });
+  const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps), deliveries: { side: deliveries, targets } });
+  if (engine.cold.runner !== null) deliveries.use(engine.cold.runner);
+  const subscriptions = new Subscriptions({ core: engine.core, log: engine.log, cold: config.cold === 'none' ? null : engine.cold, publicUrl: config.publicUrl, deliveries, logger, metrics, now, random });
   const listeners: Listener[] = [];
   try {
     await subscriptions.start();

@@ -8,8 +8,8 @@ import type { Context } from './context.js';
 /** Settings that a command which only calls a node can use. */
 const CLIENT_KEYS: ReadonlySet<string> = new Set(['host', 'port', 'adminHost', 'adminPort', 'adminToken', 'nodeAdminUrl', 'log']);
 
-/** What a worker uses besides: its queue and its object store. */
-const WORKER_KEYS = /^(redisUrl|cold|s3\w*)$/;
+/** What a worker uses besides: its queue, its object store, and where webhooks may go from it. */
+const WORKER_KEYS = /^(redisUrl|cold|s3\w*|webhookAllow)$/;
 
 export type Role = 'node' | 'worker' | 'client';
 

@@ -91,7 +91,7 @@ describe('a worker and a node that takes connections and does not answer', () =>
     });
     const nodeUrl = await nodeThat(() => asked());
     const stop = new AbortController();
-    const starting = startWorker({ nodeUrl, token: null, redisUrl: 'redis://127.0.0.1:1', objects: await storeOf(), traffic: new StoreTally(), logger: createLogger('silent'), now: Date.now }, stop.signal);
+    const starting = startWorker({ nodeUrl, token: null, redisUrl: 'redis://127.0.0.1:1', objects: await storeOf(), traffic: new StoreTally(), webhookAllow: [], logger: createLogger('silent'), now: Date.now }, stop.signal);
     await reached;
     const toldMs = performance.now();
     stop.abort(new Error('told to stop'));

@@ -11,8 +11,14 @@ import type { StoreTraffic } from '../../shared/storage/measured-store.js';
 import type { ObjectStore } from '../../shared/storage/object-store.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
 import { withSignal } from '../../shared/time/joined-signal.js';
-import { aliveAnswer, BUSY_CODE, checkpointMessage, collectChoice, collectMessage, collectPlans, collectVerdict, CRC_HEADER, logPosition, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal, type NodeInfo } from './messages.js';
-import { PlanGone, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from './node-port.js';
+import {
+  aliveAnswer, BUSY_CODE, checkpointMessage, collectChoice, collectMessage, collectPlans, collectVerdict, CRC_HEADER, deliveryTry, logPosition, MESSAGE_BYTES_MAX, nodeInfo, planHead, positionQuery, WORK_ROOT, writeOffload, writeSeal,
+  type NodeInfo,
+} from './messages.js';
+import {
+  PlanGone, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type DeliveryOutcome, type DeliveryTry, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource,
+  type SnapshotSource,
+} from './node-port.js';
 import { decodePlanStream, decodeSourceStream } from './plan-stream.js';
 import { Patience, type Hope } from './patience.js';
 
@@ -26,6 +32,8 @@ const TRAFFIC_MS_MAX = 1_000;
 const SILENCE_MS_MAX = 60_000;
 /** Longest wait for a commit, ms: the node reads every object back first. */
 const COMMIT_MS_MAX = 900_000;
+/** A node that is away for so long has given a delivery up, ms. */
+const DELIVERY_PATIENCE_MS = 5_000;
 /** Most connections to the node: each running job has one body and a few short calls. */
 const CONNECTIONS_MAX = 32;
 /** Most bytes of an answer that is not a body. */
@@ -189,6 +197,21 @@ export class HttpPort implements NodePort {
     return this.#tell(jobId, 'collected', collectMessage.parse(report));
   }
 
+  /** Not asked twice: what nobody took up is made by the node itself before long. */
+  async delivery(jobId: string): Promise<DeliveryTry | null> {
+    try {
+      return await small(await this.#call('POST', `${this.#root}/deliveries/${encodeURIComponent(jobId)}/take`, { body: '{}' }), deliveryTry, MESSAGE_BYTES_MAX);
+    } catch (error) {
+      if (error instanceof Gone) return null;
+      throw error;
+    }
+  }
+
+  delivered(jobId: string, run: number, outcome: DeliveryOutcome): Promise<void> {
+    const body = JSON.stringify({ run, outcome: outcome.kind === 'failed' ? { kind: 'failed', why: outcome.why.slice(0, 1_000) } : outcome });
+    return this.#patiently(undefined, async () => drain(await this.#call('POST', `${this.#root}/deliveries/${encodeURIComponent(jobId)}/outcome`, { body })), DELIVERY_PATIENCE_MS);
+  }
+
   /** Tells what this worker asked of the object store. Rejects when the node did not take it in time. */
   traffic(traffic: StoreTraffic): Promise<void> {
     return withSignal([], TRAFFIC_MS_MAX, async (signal) => drain(await this.#call('POST', `${this.#root}/traffic`, { body: JSON.stringify(traffic), signal })));
@@ -229,8 +252,8 @@ export class HttpPort implements NodePort {
     }
   }
 
-  async #patiently<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    const patience = this.#patience(signal);
+  async #patiently<T>(signal: AbortSignal | undefined, work: () => Promise<T>, patienceMs = this.#options.patienceMs): Promise<T> {
+    const patience = this.#patience(signal, patienceMs);
     for (;;) {
       try {
         return await work();
@@ -240,8 +263,8 @@ export class HttpPort implements NodePort {
     }
   }
 
-  #patience(signal: AbortSignal | undefined): Patience {
-    return new Patience(this.#options.patienceMs, (error) => (this.#closed ? 'never' : hopeOf(error)), signal);
+  #patience(signal: AbortSignal | undefined, patienceMs = this.#options.patienceMs): Patience {
+    return new Patience(patienceMs, (error) => (this.#closed ? 'never' : hopeOf(error)), signal);
   }
 }
 
@@ -294,12 +317,12 @@ function headerOf(answer: Dispatcher.ResponseData, name: string): string {
   return typeof value === 'string' ? value : '';
 }
 
-async function textOf(answer: Dispatcher.ResponseData): Promise<string> {
+async function textOf(answer: Dispatcher.ResponseData, bytesMax = ANSWER_BYTES_MAX): Promise<string> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   for await (const piece of answer.body as AsyncIterable<Buffer>) {
     bytes += piece.length;
-    if (bytes > ANSWER_BYTES_MAX) throw new CallFailed('an answer beyond every length');
+    if (bytes > bytesMax) throw new CallFailed('an answer beyond every length');
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString('utf8');
@@ -310,8 +333,8 @@ async function drain(answer: Dispatcher.ResponseData): Promise<void> {
 }
 
 /** An answer of a known shape. */
-async function small<T>(answer: Dispatcher.ResponseData, shape: z.ZodType<T>): Promise<T> {
-  const text = await textOf(answer);
+async function small<T>(answer: Dispatcher.ResponseData, shape: z.ZodType<T>, bytesMax?: number): Promise<T> {
+  const text = await textOf(answer, bytesMax);
   let json: unknown;
   try {
     json = JSON.parse(text);

@@ -8,10 +8,12 @@ import type { Offset } from '../../shared/protocol/types.js';
 import { STORE_OPS, STORE_OUTCOMES, type StoreTraffic } from '../../shared/storage/measured-store.js';
 import { objectKey, parseObjectKey } from '../../shared/storage/records/object-id.js';
 import type { ObjectInfo, SnapshotObjectRef } from '../../shared/storage/records/types.js';
-import { COLLECT_BATCH, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type PlanHead, type PlanPosition } from './node-port.js';
+import {
+  COLLECT_BATCH, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type DeliveryOutcome, type DeliveryTry, type PlanHead, type PlanPosition,
+} from './node-port.js';
 
 /** Of the routes and shapes below: a node and a worker that differ do not work together. */
-export const WORK_VERSION = 2;
+export const WORK_VERSION = 3;
 /** Everything that workers use lies below. */
 export const WORK_ROOT = '/__firn/work';
 /** Bytes of a request's body at most. */
@@ -77,6 +79,16 @@ export const collectVerdict: z.ZodType<CollectVerdict> = z.strictObject({ free: 
 export const collectMessage: z.ZodType<CollectReport> = z.strictObject({
   partition: count, objects: count, orphans: count, bytes: count, checkpoints: count, logs: count,
   unknown: count, unknownKeys: z.array(z.string().max(2_000)).max(100), waiting: count, waitingBytes: count, uncovered: count, pinned: count, retryMs: z.number().min(0).nullable(),
+});
+
+/** `POST {root}/{store}/deliveries/{job}/take`. */
+export const deliveryTry: z.ZodType<DeliveryTry> = z.strictObject({ run: count, url: z.string(), body: z.string().transform((text) => Buffer.from(text)), signature: z.string(), deadlineMs: z.number() });
+export const writeDelivery = ({ run, url, body, signature, deadlineMs }: DeliveryTry): object => ({ run, url, body: body.toString('utf8'), signature, deadlineMs });
+
+/** `POST …/deliveries/{job}/outcome`. */
+export const outcomeMessage: z.ZodType<{ readonly run: number; readonly outcome: DeliveryOutcome }> = z.strictObject({
+  run: count,
+  outcome: z.union([z.strictObject({ kind: z.enum(['done', 'accepted']) }), z.strictObject({ kind: z.literal('failed'), why: z.string().max(1_000) })]),
 });
 
 /** `POST {root}/{store}/traffic`: what the worker asked of the object store since it last told. */

@@ -118,7 +118,35 @@ export interface SnapshotSource {
   readonly body: AsyncIterable<Buffer>;
 }
 
-export interface NodePort {
+/** A request to a webhook. */
+export interface Delivery {
+  readonly url: string;
+  readonly body: Buffer;
+  /** Value of `Webhook-Signature`: made where the key is. */
+  readonly signature: string;
+  readonly deadlineMs: number;
+}
+
+/** One run of a delivery job. */
+export interface DeliveryTry extends Delivery {
+  /** A later run of the job takes its place: the outcome of an earlier one counts no more. */
+  readonly run: number;
+  /** Fires when nobody wants the outcome any more; in the node's own process alone. */
+  readonly unwanted?: AbortSignal;
+}
+
+/** `done`: the receiver has finished; `accepted`: it took the wake; `failed`: it did not, as far as is known. */
+export type DeliveryOutcome = { readonly kind: 'done' | 'accepted' } | { readonly kind: 'failed'; /** Without a secret. */ readonly why: string };
+
+/** The part of the node that has webhooks delivered. */
+export interface DeliverySide {
+  /** Takes a delivery up. null: it was made, given up, or is of an earlier life of the node. */
+  delivery(jobId: string): Promise<DeliveryTry | null>;
+  /** Tells what a run came to. Of no effect when nobody waits for that run. */
+  delivered(jobId: string, run: number, outcome: DeliveryOutcome): Promise<void>;
+}
+
+export interface NodePort extends DeliverySide {
   readonly objects: ObjectStore;
   /** Takes the try up. null: the plan is finished, dropped, or this try was given up: nothing to do. */
   plan(jobId: string): Promise<PlanHead | null>;

@@ -127,20 +127,23 @@ function trimPrefix(prefix: string): string {
   return prefix.replace(/\/+$/, '');
 }
 
-function compose(parsed: Parsed, warnings: readonly string[]): Config {
+function compose(parsed: Parsed, role: ConfigSource['role'], warnings: readonly string[]): Config {
   const host = bare(parsed.host ?? '127.0.0.1');
   const adminHost = bare(parsed.adminHost ?? '127.0.0.1');
   const adminPort = parsed.adminPort ?? 4438;
   const cold = parsed.cold ?? (parsed.s3Bucket === undefined ? 'fs' : 's3');
   const redisUrl = parsed.redisUrl ?? null;
-  const webhookAllow = parsed.webhookAllow ?? (isLoopback(host) ? [...LOOPBACK_RANGES] : []);
+  const nodeAdminUrl = parsed.nodeAdminUrl ?? httpUrl(adminHost, adminPort);
+  // A worker's loopback is the node's when it finds the node there.
+  const isLocal = isLoopback(host) && (role !== 'client' || isLoopback(new URL(nodeAdminUrl).hostname));
+  const webhookAllow = parsed.webhookAllow ?? (isLocal ? [...LOOPBACK_RANGES] : []);
   return {
     host,
     port: parsed.port ?? 4437,
     adminHost,
     adminPort,
     adminToken: parsed.adminToken ?? null,
-    nodeAdminUrl: parsed.nodeAdminUrl ?? httpUrl(adminHost, adminPort),
+    nodeAdminUrl,
     publicUrl: parsed.publicUrl ?? null,
     dataDir: parsed.dataDir ?? './data',
     cold,
@@ -231,7 +234,7 @@ function oddities(config: Config, parsed: Parsed): string[] {
  */
 export function loadConfig(source: ConfigSource): Config {
   const parsed = parse(collect(source));
-  const draft = compose(parsed, []);
+  const draft = compose(parsed, source.role, []);
   const problems = relationProblems(draft, parsed);
   if ((source.role ?? 'node') === 'node') problems.push(...listenerProblems(draft));
   if (problems.length > 0) throw new ConfigError(problems);

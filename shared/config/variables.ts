@@ -142,7 +142,7 @@ export const VARIABLES = {
   requestBytesMax: whole('FIRN_REQUEST_BYTES_MAX', 1, REQUEST_BYTES_CEILING, '33554432', 'Largest body of one append or create, bytes.'),
   snapshotBytesMax: whole('FIRN_SNAPSHOT_BYTES_MAX', 1, SNAPSHOT_BYTES_CEILING, `1073741824; with \`FIRN_COLD=none\` ${SNAPSHOT_BYTES_MAX_WITHOUT_COLD}`, 'Largest snapshot, bytes.'),
   corsOrigins: list('FIRN_CORS_ORIGINS', CORS_ENTRY, '*, or http and https origins separated by commas', NONE, 'Origins that get `Access-Control-Allow-Origin`, with every protocol header exposed.'),
-  webhookAllow: list('FIRN_WEBHOOK_ALLOW', WEBHOOK_ENTRY, 'none, or IP addresses and ranges (address/bits) separated by commas', 'loopback while the node listens on loopback, else none', 'Private addresses that webhooks may reach.'),
+  webhookAllow: list('FIRN_WEBHOOK_ALLOW', WEBHOOK_ENTRY, 'none, or IP addresses and ranges (address/bits) separated by commas', 'loopback while the node listens on loopback (for a worker: and finds its node there), else none', 'Private addresses that webhooks may reach from the process that sends them: the node, and each worker with its own setting.'),
   auth: text('FIRN_AUTH', /^[^\0]+$/, 'the path of an auth configuration', NONE, 'Auth configuration. Without it a node listens on loopback only, unless `FIRN_ALLOW_OPEN=1`.'),
   allowOpen: flag('FIRN_ALLOW_OPEN', '0', 'Listen beyond loopback without auth.'),
   log: choice('FIRN_LOG', LOG_LEVELS, 'info', 'Level of the log: JSON lines on standard output.'),

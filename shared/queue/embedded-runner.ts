@@ -71,6 +71,10 @@ export class EmbeddedRunner implements JobRunner {
     return true;
   }
 
+  async withdraw({ kind, id }: Job): Promise<void> {
+    this.#lanes[kind].waiting.delete(id);
+  }
+
   async stats(): Promise<JobStats> {
     return perKind((kind) => this.#lanes[kind].stats());
   }

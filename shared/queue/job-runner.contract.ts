@@ -140,6 +140,20 @@ export function jobRunnerContract(name: string, make: RunnerMaker): void {
       await until('it ran again', () => runs.length === 2);
     });
 
+    it('takes back a job that waits, and leaves one that runs', async () => {
+      const steered = new Steered();
+      runner = await make(only('deliver', steered.handler), 1);
+      await runner.enqueue({ kind: 'deliver', id: 'running' });
+      await until('it runs', () => steered.started.length === 1);
+      for (const id of ['waiting', 'next']) await runner.enqueue({ kind: 'deliver', id });
+      for (const id of ['running', 'waiting', 'unknown']) await runner.withdraw({ kind: 'deliver', id });
+      steered.releaseOne();
+      await until('the next runs', () => steered.started.length === 2);
+      steered.releaseAll();
+      await until('both are over', async () => (await runner!.stats()).deliver.done === 2);
+      expect(steered.started).toEqual(['running', 'next']);
+    });
+
     it('lets running jobs finish when it stops, and takes no more', async () => {
       const steered = new Steered();
       runner = await make(only('seal', steered.handler), 1);

@@ -67,6 +67,10 @@ export class QueueRunner implements JobRunner {
     return this.#fallback === null ? false : this.#fallback.enqueue(job);
   }
 
+  async withdraw(job: Job): Promise<void> {
+    await Promise.all([this.#sender?.remove(job), this.#fallback?.withdraw(job)]);
+  }
+
   async stats(): Promise<JobStats> {
     const own = (await this.#fallback?.stats()) ?? NOTHING;
     const queued = (await this.#sender?.stats()) ?? null;

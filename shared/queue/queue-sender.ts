@@ -40,6 +40,12 @@ export class QueueSender {
     }
   }
 
+  /** Takes a job back that waits. One that runs is locked and stays. */
+  async remove(job: Job): Promise<void> {
+    if (!this.link.ready) return;
+    await within(ENQUEUE_MS_MAX, this.#queues[job.kind].remove(queueJobId(job))).catch((error: unknown) => this.link.note(error));
+  }
+
   /** Jobs that wait, and jobs that run, by kind; null: Redis does not answer. */
   async lengths(): Promise<Readonly<Record<JobKind, { readonly waiting: number; readonly running: number }>> | null> {
     const answers = await this.#ask(['wait', 'active'].flatMap((list) => JOB_KINDS.map((kind) => ['llen', `${queuePrefix(this.storeId)}:${kind}:${list}`])));

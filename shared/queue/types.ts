@@ -8,7 +8,7 @@
 
 import type { Logger } from '../observability/index.js';
 
-export const JOB_KINDS = ['seal', 'offload', 'compact', 'collect', 'checkpoint'] as const;
+export const JOB_KINDS = ['seal', 'offload', 'compact', 'collect', 'checkpoint', 'deliver'] as const;
 export type JobKind = (typeof JOB_KINDS)[number];
 
 export interface Job {
@@ -62,6 +62,8 @@ export interface JobRunner {
    * queue is out of reach). Never rejects for a queue that is away, and answers within `ENQUEUE_MS_MAX`. Throws for a malformed id (a programmer error).
    */
   enqueue(job: Job): Promise<boolean>;
+  /** Takes back a job that waits, as far as the queue can be reached; one that runs goes on. Never rejects. */
+  withdraw(job: Job): Promise<void>;
   /** Answers within `STATS_MS_MAX`, whatever the queue does. */
   stats(): Promise<JobStats>;
   /** Why jobs are not run as they should be, in words for an operator; empty when all is well. */
@@ -70,8 +72,11 @@ export interface JobRunner {
   stop(graceMs: number): Promise<void>;
 }
 
-/** Compaction, collection and checkpoints go over a whole partition: two at a time would only get in each other's way. */
-export const CONCURRENCY: Readonly<Record<JobKind, number>> = { seal: 2, offload: 2, compact: 1, collect: 1, checkpoint: 1 };
+/**
+ * Compaction, collection and checkpoints go over a whole partition: two at a time would only get in each other's way. A delivery mostly waits for its receiver; the node hands over no more at a time than it
+ * wants under way.
+ */
+export const CONCURRENCY: Readonly<Record<JobKind, number>> = { seal: 2, offload: 2, compact: 1, collect: 1, checkpoint: 1, deliver: 256 };
 /** Most waiting jobs of one kind in a runner; the scan for due work brings back what was refused. */
 export const QUEUED_JOBS_MAX = 10_000;
 /** Runs of one kind that `stats` remembers. */

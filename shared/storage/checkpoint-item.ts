@@ -1,20 +1,24 @@
 /**
- * Items of a checkpoint: the merged state of each stream as the log knows it (design section 6).
+ * Items of a checkpoint: the merged state of each subscription and each stream as the log knows it (design section 6).
  *
- * Owns: their bytes and their order. A stream comes as one `stream` item, then any number of `producers` and `refs` items, so that one stream of millions of ranges needs no more
- * memory than another. Streams are ordered by slot, then by the bytes of the key.
+ * Owns: their bytes and their order. Subscriptions come first, by the bytes of their ids: one `subscription` item each, then any number of `links` and `cursors` items. A stream comes as one `stream` item,
+ * then any number of `producers` and `refs` items, so that one stream of millions of ranges needs no more memory than another. Streams are ordered by slot, then by the bytes of the key.
  */
 import type { StreamKey } from '../protocol/types.js';
 import type { ByteReader, ByteWriter } from './codec.js';
 import { readRefs, writeRefs } from './records/cold-ref.js';
 import { NAMED_PRODUCER_BYTES_MIN, readNamedProducer, writeNamedProducer } from './records/producer-record.js';
 import { readStreamRecord, writeStreamRecord } from './records/stream-record.js';
-import type { ColdRef, NamedProducer, StreamRecord } from './records/types.js';
+import { LINK_CURSOR_BYTES_MIN, NAMED_LINK_BYTES_MIN, readLinkCursor, readNamedLink, readSubscriptionConfig, writeLinkCursor, writeNamedLink, writeSubscriptionConfig } from './records/subscription-config.js';
+import type { ColdRef, LinkCursor, NamedLink, NamedProducer, StreamRecord, SubscriptionConfig } from './records/types.js';
 import { slotOf } from './slots.js';
 
 const STREAM = 1;
 const PRODUCERS = 2;
 const REFS = 3;
+const SUBSCRIPTION = 4;
+const LINKS = 5;
+const CURSORS = 6;
 
 /** One stream, whole: for streams of ordinary size and for tests. */
 export interface CheckpointEntry {
@@ -30,9 +34,14 @@ export type CheckpointItem =
   /** More producers of the last stream. */
   | { readonly kind: 'producers'; readonly producers: readonly NamedProducer[] }
   /** More references of the last stream, the first one where the last one ended. */
-  | { readonly kind: 'refs'; readonly refs: readonly ColdRef[] };
+  | { readonly kind: 'refs'; readonly refs: readonly ColdRef[] }
+  | { readonly kind: 'subscription'; readonly id: string; readonly config: SubscriptionConfig }
+  /** More streams that the last subscription names. */
+  | { readonly kind: 'links'; readonly links: readonly NamedLink[] }
+  /** More cursors of the last subscription to streams that its pattern matches. */
+  | { readonly kind: 'cursors'; readonly cursors: readonly LinkCursor[] };
 
-/** Producers or references of one item: bounds its bytes, with ids of 256 bytes to about 128 KiB. */
+/** Producers, references, links or cursors of one item: bounds its bytes, with ids of 256 bytes to about 128 KiB, with keys of 1 KiB to about 256 KiB. */
 export const GROUP_MAX = 256;
 
 export function writeCheckpointItem(writer: ByteWriter, item: CheckpointItem): void {
@@ -52,6 +61,21 @@ export function writeCheckpointItem(writer: ByteWriter, item: CheckpointItem): v
       checkedGroup(item.refs.length);
       writeRefs(writer, item.refs);
       return;
+    case 'subscription':
+      writer.u8(SUBSCRIPTION);
+      writer.string(item.id);
+      writeSubscriptionConfig(writer, item.config);
+      return;
+    case 'links':
+      writer.u8(LINKS);
+      writer.varint(checkedGroup(item.links.length));
+      for (const link of item.links) writeNamedLink(writer, link);
+      return;
+    case 'cursors':
+      writer.u8(CURSORS);
+      writer.varint(checkedGroup(item.cursors.length));
+      for (const cursor of item.cursors) writeLinkCursor(writer, cursor);
+      return;
     default:
       throw new Error(`unknown item ${(item satisfies never as CheckpointItem).kind}`);
   }
@@ -62,6 +86,9 @@ export function readCheckpointItem(reader: ByteReader): CheckpointItem {
   if (kind === STREAM) return { kind: 'stream', key: reader.string() as StreamKey, state: readStreamRecord(reader) };
   if (kind === PRODUCERS) return { kind: 'producers', producers: reader.many(NAMED_PRODUCER_BYTES_MIN, readNamedProducer) };
   if (kind === REFS) return { kind: 'refs', refs: readRefs(reader) };
+  if (kind === SUBSCRIPTION) return { kind: 'subscription', id: reader.string(), config: readSubscriptionConfig(reader) };
+  if (kind === LINKS) return { kind: 'links', links: reader.many(NAMED_LINK_BYTES_MIN, readNamedLink) };
+  if (kind === CURSORS) return { kind: 'cursors', cursors: reader.many(LINK_CURSOR_BYTES_MIN, readLinkCursor) };
   throw reader.bad(`unknown item ${kind}`);
 }
 
@@ -72,10 +99,11 @@ export function* itemsOfEntry(entry: CheckpointEntry): Generator<CheckpointItem>
   for (let at = 0; at < entry.refs.length; at += GROUP_MAX) yield { kind: 'refs', refs: entry.refs.slice(at, at + GROUP_MAX) };
 }
 
-/** Joins items to whole entries: as much memory as the largest stream needs. */
+/** Joins items of streams to whole entries, and leaves subscriptions out: as much memory as the largest stream needs. */
 export async function* entriesOfItems(items: AsyncIterable<CheckpointItem>): AsyncGenerator<CheckpointEntry> {
   let open: { key: StreamKey; state: StreamRecord; producers: NamedProducer[]; refs: ColdRef[] } | null = null;
   for await (const item of items) {
+    if (isOfSubscription(item)) continue;
     if (item.kind === 'stream') {
       if (open !== null) yield open;
       open = { key: item.key, state: item.state, producers: [], refs: [] };
@@ -95,12 +123,25 @@ export function compareCheckpointKeys(a: StreamKey, b: StreamKey): number {
   return slotOf(a) - slotOf(b) || Buffer.compare(Buffer.from(a, 'utf8'), Buffer.from(b, 'utf8'));
 }
 
-/** Says what is wrong with a row of items, item by item: order of the streams, and references without a gap (I3). */
+/** Order of subscriptions in a checkpoint. */
+export function compareSubscriptionIds(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a, 'utf8'), Buffer.from(b, 'utf8'));
+}
+
+type SubscriptionPart = Extract<CheckpointItem, { kind: 'subscription' | 'links' | 'cursors' }>;
+
+export function isOfSubscription(item: CheckpointItem): item is SubscriptionPart {
+  return item.kind === 'subscription' || item.kind === 'links' || item.kind === 'cursors';
+}
+
+/** Says what is wrong with a row of items, item by item: order of subscriptions and streams, and references without a gap (I3). */
 export class CheckpointOrder {
+  private id: string | null = null;
   private key: StreamKey | null = null;
   private refsEnd: number | null = null;
 
   fault(item: CheckpointItem): string | null {
+    if (isOfSubscription(item)) return this.subscriptionFault(item);
     if (item.kind === 'stream') {
       if (this.key !== null && compareCheckpointKeys(this.key, item.key) >= 0) return `stream ${item.key} behind ${this.key}`;
       this.key = item.key;
@@ -115,6 +156,17 @@ export class CheckpointOrder {
     if (this.refsEnd !== null && first.start !== this.refsEnd) return `a gap before the cold reference at ${first.start}`;
     this.refsEnd = last.end;
     return null;
+  }
+
+  private subscriptionFault(item: SubscriptionPart): string | null {
+    if (this.key !== null) return `${item.kind} behind stream ${this.key}`;
+    if (item.kind === 'subscription') {
+      if (this.id !== null && compareSubscriptionIds(this.id, item.id) >= 0) return `subscription ${item.id} behind ${this.id}`;
+      this.id = item.id;
+      return null;
+    }
+    if (this.id === null) return `${item.kind} without a subscription`;
+    return (item.kind === 'links' ? item.links : item.cursors).length === 0 ? 'an empty group' : null;
   }
 }
 

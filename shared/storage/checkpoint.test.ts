@@ -20,6 +20,9 @@ import { expectEveryDamageRefused, expectEveryDamageRefusedLater } from './decod
 import { anyCount, anyCrc, anyKey, anyNamedProducer, anyObjectInfo, anyStreamRecord, anyTimeMs, sampleColdRef, sampleProducer, sampleStreamRecord } from './records/arbitrary.contract.js';
 import type { ColdRef } from './records/types.js';
 import { slotOf } from './slots.js';
+import { compareSubscriptionIds, type CheckpointItem } from './checkpoint.js';
+import { subscriptionItems } from './history/subscription-overlay.js';
+import { anyLinkCursor, anyNamedLink, anySubscriptionConfig, sampleSubscription } from './records/arbitrary.contract.js';
 
 const anyRefs = fc.tuple(fc.nat(1_000_000), fc.array(fc.integer({ min: 1, max: 500_000 }), { maxLength: 5 })).map(([from, sizes]) => {
   let start = from;
@@ -126,6 +129,58 @@ describe('parts of a checkpoint', () => {
         expect(Math.sign(compareCheckpointKeys(a, b))).toBe(Math.sign(bySlot === 0 ? Buffer.compare(Buffer.from(a), Buffer.from(b)) : bySlot));
       }),
     );
+  });
+});
+
+const anySubscriptions = fc
+  .uniqueArray(fc.record({ id: fc.string({ unit: 'grapheme', maxLength: 10 }), config: anySubscriptionConfig, links: fc.array(anyNamedLink, { maxLength: 3 }), cursors: fc.array(anyLinkCursor, { maxLength: 4 }) }), { maxLength: 6, selector: ({ id }) => id })
+  .map((all) => all.toSorted((a, b) => compareSubscriptionIds(a.id, b.id)).flatMap(({ id, config, links, cursors }) => [...subscriptionItems(id, config, links, cursors)]));
+
+describe('subscriptions in a checkpoint', () => {
+  const write = async (items: readonly CheckpointItem[]): Promise<CheckpointPart[]> => {
+    const writer = new CheckpointWriter();
+    for (const item of items) await writer.add(item);
+    const last = await writer.finish();
+    return last === null ? [] : [last];
+  };
+  const read = async (parts: readonly CheckpointPart[]): Promise<CheckpointItem[]> => {
+    const items: CheckpointItem[] = [];
+    for await (const item of readCheckpointParts(parts, async (info) => Buffer.concat(parts[info.part]?.body ?? []))) items.push(item);
+    return items;
+  };
+
+  it('come back in order, before the streams, which count alone', async () => {
+    await fc.assert(
+      fc.asyncProperty(anySubscriptions, anyEntries, async (subscriptions, entries) => {
+        const items = [...subscriptions, ...entries.flatMap((entry) => [...itemsOfEntry(entry)])];
+        const parts = await write(items);
+        expect(await read(parts)).toEqual(items);
+        expect(parts.reduce((sum, part) => sum + part.streams, 0)).toBe(entries.length);
+        expect(await entriesOf(parts)).toEqual(entries);
+      }),
+    );
+  });
+
+  it('I11 are cut into groups: 100,000 cursors of one', async () => {
+    const cursors = Array.from({ length: 100_000 }, (_, n) => ({ incarnation: (2 ** 52 + n) as never, acked: n }));
+    const items = [...subscriptionItems('s', sampleSubscription(), [], cursors)];
+    const back = await read(await write(items));
+    expect(back.flatMap((item) => (item.kind === 'cursors' ? item.cursors : []))).toEqual(cursors);
+  });
+
+  it('I9 refuse every cut and every flipped bit', async () => {
+    const [part] = await write([...subscriptionItems('s', sampleSubscription(), [{ key: 'a' as StreamKey, incarnation: (2 ** 52) as never, acked: 4 }], [{ incarnation: (2 ** 52 + 1) as never, acked: -1 }])]);
+    await expectEveryDamageRefusedLater(Buffer.concat(part?.body ?? []), (bytes) => drain(readCheckpointPart(bytes)));
+  });
+
+  it('are not written out of order, behind a stream, or links without a subscription', async () => {
+    const of = (id: string): CheckpointItem => ({ kind: 'subscription', id, config: sampleSubscription() });
+    await expect(write([of('b'), of('a')])).rejects.toThrow('behind');
+    await expect(write([of('a'), of('a')])).rejects.toThrow('behind');
+    await expect(write([...itemsOfEntry(sample('x')), of('a')])).rejects.toThrow('behind stream');
+    await expect(write([{ kind: 'cursors', cursors: [{ incarnation: 1 as never, acked: 0 }] }])).rejects.toThrow('without a subscription');
+    await expect(write([of('a'), { kind: 'links', links: [] }])).rejects.toThrow('empty');
+    await expect(write([of('a'), { kind: 'refs', refs: [sampleColdRef()] }])).rejects.toThrow('without a stream');
   });
 });
 

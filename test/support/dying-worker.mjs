@@ -86,11 +86,17 @@ const wrap = (port) => over(port, {
   planSources: (...args) => each(port.planSources(...args), 'source'),
   commitCompact: told(port, 'commitCompact', 'compact'),
   commitOffload: told(port, 'commitOffload', 'offload'),
+  delivery: async (job) => {
+    const found = await port.delivery(job);
+    if (found !== null) at('delivery:taken');
+    return found;
+  },
+  delivered: told(port, 'delivered', 'delivered'),
 });
 
 const stop = new AbortController();
 const worker = await startWorker({
-  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, traffic: new StoreTally(), logger: createLogger(config.log), now: Date.now, lockMs: how === 'lasting' ? undefined : 2_000, wrap,
+  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, traffic: new StoreTally(), webhookAllow: config.webhookAllow, logger: createLogger(config.log), now: Date.now, lockMs: how === 'lasting' ? undefined : 2_000, wrap,
 }, stop.signal);
 process.stdout.write('{"event":"working"}\n');
 process.on('SIGTERM', () => void worker.close(5_000).then(() => process.exit(0)));

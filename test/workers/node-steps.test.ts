@@ -63,7 +63,7 @@ let workers: RunningWorker[] = [];
 
 async function startWorkers(port: number): Promise<void> {
   workers = await Promise.all([1, 2].map(async () => startWorker({
-    nodeUrl: `http://127.0.0.1:${port}`, token: null, redisUrl: redis.url, objects: await FsObjectStore.open(join(dir, 'objects')), traffic: new StoreTally(), logger, now: Date.now, lockMs: 2_000,
+    nodeUrl: `http://127.0.0.1:${port}`, token: null, redisUrl: redis.url, objects: await FsObjectStore.open(join(dir, 'objects')), traffic: new StoreTally(), webhookAllow: [], logger, now: Date.now, lockMs: 2_000,
   }, new AbortController().signal)));
 }
 

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createLogger, createMetrics } from '../../../shared/observability/index.js';
 import { EmbeddedRunner, type JobHandlers } from '../../../shared/queue/index.js';
+import { WebhookTargets } from '../../worker/webhooks/targets.js';
 import { perKind } from '../../../shared/queue/types.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
 import { runTry } from '../../worker/handlers/run-try.js';
@@ -75,7 +76,7 @@ class Over {
 
   /** Handlers that work over HTTP. */
   workOver(): void {
-    this.handlers = jobHandlers(this.port, Date.now);
+    this.handlers = jobHandlers(this.port, Date.now, new WebhookTargets([]));
   }
 
   /** Starts a seal and holds its job open for `work`; what the node itself then sees of it is the outcome of the seal. */

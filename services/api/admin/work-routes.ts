@@ -11,7 +11,8 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import type { z } from 'zod';
 import {
-  aliveAnswer, BUSY_CODE, checkpointMessage, collectChoice, collectMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, trafficMessage, WORK_ROOT, WORK_VERSION,
+  aliveAnswer, BUSY_CODE, checkpointMessage, collectChoice, collectMessage, CRC_HEADER, failedMessage, MESSAGE_BYTES_MAX, offloadMessage, outcomeMessage, parsePosition, PLAN_STREAM_TYPE, sealMessage, trafficMessage, WORK_ROOT,
+  WORK_VERSION, writeDelivery,
 } from '../../worker/messages.js';
 import { PlanGone } from '../../worker/node-port.js';
 import { encodePlanStream } from '../../worker/plan-stream.js';
@@ -67,6 +68,13 @@ export class WorkRoutes {
       ctx.body = await this.#own(ctx).logPosition(Number(partition));
     });
     router.post(`${at}/traffic`, (ctx) => this.#take(ctx, trafficMessage, async (traffic) => addTraffic(this.#meter, traffic)));
+    const delivery = `${at}/deliveries/:job`;
+    router.post(`${delivery}/take`, async (ctx) => {
+      const found = await this.#own(ctx).delivery(jobOf(ctx));
+      if (found === null) throw new AdminRefusal(410, 'DELIVERY_GONE', 'nobody waits for this delivery any more');
+      ctx.body = writeDelivery(found);
+    });
+    router.post(`${delivery}/outcome`, (ctx) => this.#take(ctx, outcomeMessage, ({ run, outcome }, port, job) => port.delivered(job, run, outcome)));
     const plan = `${at}/plans/:job`;
     router.post(`${plan}/take`, (ctx) => gone(async () => {
       const head = await this.#own(ctx).plan(jobOf(ctx));

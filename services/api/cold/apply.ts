@@ -125,6 +125,10 @@ export class Applier {
       case 'collect':
         staged.push(core.stageOps(delta.objects.map((id): HotOp => ({ type: 'del', key: objectRow.key(id) }))));
         return;
+      // The hot store knows more of subscriptions than any record: that their changes are logged, whoever took them along is told.
+      case 'subscription':
+      case 'unsubscribe':
+        return;
       default:
         throw new Error(`unknown change ${(delta satisfies never as LogDelta).kind}`);
     }

@@ -104,6 +104,7 @@ export async function checkSeal(core: LogCore, store: ObjectStore, plan: SealInH
   const deltas: LogDelta[] = kept.map(deltaOf);
   for (const { key, incarnation } of contents.deletes) deltas.push({ kind: 'delete', key, incarnation });
   for (const bucket of contents.purges) deltas.push({ kind: 'purge', bucket });
+  for (const delta of contents.subscriptions?.deltas ?? []) deltas.push(delta);
   const named = new Set(kept.flatMap((one) => [...one.refs, ...(one.snapshot === null ? [] : [one.snapshot])].map((ref) => objectKey(ref.object))));
   const bytes = kept.reduce((sum, { stream }) => sum + stream.to - stream.from, 0);
   return { deltas, objects: uploaded.filter((object) => named.has(objectKey(object.id))), leftOut, bytes };

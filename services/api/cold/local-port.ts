@@ -13,7 +13,10 @@ import { comparePositions } from '../../../shared/storage/history/log-reader.js'
 import type { ObjectId, ObjectInfo, SnapshotObjectRef } from '../../../shared/storage/records/types.js';
 import type { Offset } from '../../../shared/protocol/types.js';
 import type { Logger } from '../../../shared/observability/logger.js';
-import { PlanGone, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type NodePort, type PlanHead, type PlanItem, type PlanPosition, type PlanSource, type SnapshotSource } from '../../worker/node-port.js';
+import {
+  PlanGone, type CheckpointReport, type CollectChoice, type CollectPlans, type CollectReport, type CollectVerdict, type DeliveryOutcome, type DeliverySide, type DeliveryTry, type NodePort, type PlanHead, type PlanItem, type PlanPosition,
+  type PlanSource, type SnapshotSource,
+} from '../../worker/node-port.js';
 import { bodyRow } from '../hot/keys/index.js';
 import { HotGap, type LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
@@ -43,6 +46,7 @@ export interface LocalPortOptions {
   readonly readStaged: (file: string, from: number, bytes: number, signal: AbortSignal) => AsyncIterable<Buffer>;
   /** The node's side of collections, one a partition. */
   readonly collects: readonly PartitionCollect[];
+  readonly deliveries: DeliverySide;
   /** A checkpoint run ended. */
   readonly onCheckpoint: (jobId: string, outcome: CheckpointReport | Error) => void;
   /** A run of a collection ended. */
@@ -270,6 +274,14 @@ export class LocalPort implements NodePort {
       if (!(error instanceof PlanGone)) throw error;
     }
     return Promise.resolve();
+  }
+
+  delivery(jobId: string): Promise<DeliveryTry | null> {
+    return this.#options.deliveries.delivery(jobId);
+  }
+
+  delivered(jobId: string, run: number, outcome: DeliveryOutcome): Promise<void> {
+    return this.#options.deliveries.delivered(jobId, run, outcome);
   }
 
   logPosition(partition: number): Promise<{ readonly session: number; readonly seq: number }> {

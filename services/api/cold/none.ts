@@ -100,6 +100,14 @@ class NoCold implements ColdTier {
     return null;
   }
 
+  get runner(): null {
+    return null;
+  }
+
+  followSubscriptions(): void {
+    // Their rows in the hot store are all there is.
+  }
+
   refusal(): null {
     return null;
   }

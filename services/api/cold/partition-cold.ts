@@ -29,13 +29,14 @@ import { findOffload, type FoundOffload } from './offload-plan.js';
 import { Parking } from './parking.js';
 import { PartitionSession, type LogDraft } from './partition-session.js';
 import { PlanBoard, type OpenPlan, type PlanOutcome } from './plan-board.js';
-import { collectPlan, type PlanContents } from './plan.js';
+import { collectPlan, isEmptyPlan, withOthers, type PlanContents } from './plan.js';
 import { refuseCollected } from './collect/old-directory.js';
 import { SealDue } from './seal-due.js';
 import { NO_KEYS, NOTHING_SEALED, type SealStep } from './seal-step.js';
 import type { Steps } from './steps.js';
 import { Backoff, Lane, orStopped, Stopped } from './timing.js';
 import { TokenIssuer } from './tokens.js';
+import type { UnloggedSubscriptions } from './types.js';
 
 export interface PartitionColdOptions {
   readonly core: LogCore;
@@ -53,6 +54,7 @@ export interface PartitionColdOptions {
   readonly steps: Steps;
   readonly stop: AbortSignal;
   readonly pressed: () => boolean;
+  readonly subscriptions: () => UnloggedSubscriptions | null;
   readonly removeStaged: (file: string) => Promise<void>;
 }
 
@@ -96,7 +98,7 @@ export class PartitionCold {
     this.compactParking = new Parking(now);
     this.checkpoint = new CheckpointDue();
     this.#background = new Background(partition, logger);
-    this.seals = new SealDue({ core, partition, sealBytes, sealAgeMs, now });
+    this.seals = new SealDue({ core, partition, sealBytes, sealAgeMs, now, alsoSinceMs: () => options.subscriptions()?.sinceMs(partition) ?? null });
     this.#doomed = new DoomedSweeper({ core, partition, slots: slotRangeOf(partition, partitions), counts: this.applier.counts, removeStaged: options.removeStaged });
   }
 
@@ -290,13 +292,14 @@ export class PartitionCold {
 
   async #sealPart(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>, upToMs: number | null): Promise<SealStep> {
     const contents = await this.#collect(prefix, from, also, upToMs);
-    const { next, skipped, restless, awaited } = contents;
-    if (contents.streams.length + contents.deletes.length + contents.purges.length === 0) return { outcome: null, next, skipped, awaited, retryMs: this.#retryMs(skipped, restless) };
+    const { next, skipped, restless, awaited, subscriptions } = contents;
+    if (isEmptyPlan(contents)) return { outcome: null, next, skipped, awaited, retryMs: this.#retryMs(skipped, restless) };
     const plan = this.board.open({ kind: 'seal', contents });
     await this.#options.steps('plan:opened');
     const outcome = await this.#run(plan);
-    const done = outcome.kind === 'done' ? outcome : { dropped: 0, restless: 0 };
-    return { outcome, next, skipped, awaited, retryMs: this.#retryMs(skipped + done.dropped, restless + done.restless) };
+    subscriptions?.settle(outcome.kind === 'done');
+    const { dropped, restless: moved } = outcome.kind === 'done' ? outcome : { dropped: 0, restless: 0 };
+    return { outcome, next, skipped, awaited, retryMs: this.#retryMs(skipped + dropped, restless + moved) };
   }
 
   /** Parked streams have a time of their own; the others that were left out just moved too fast. */
@@ -321,7 +324,8 @@ export class PartitionCold {
         logger.error({ err: error, event: 'damage', tier: 'hot', stream: key }, 'the state of a stream could not be read: it is not sealed');
       },
     });
-    return from === null ? { ...contents, purges: await unloggedPurges(core.store, this.partition, PLAN_PURGES_MAX) } : contents;
+    if (from !== null) return contents;
+    return withOthers(contents, await unloggedPurges(core.store, this.partition, PLAN_PURGES_MAX), prefix === '' ? ((await this.#options.subscriptions()?.take(this.partition)) ?? null) : null);
   }
 
   async #run(plan: OpenPlan): Promise<PlanOutcome> {

@@ -14,6 +14,7 @@ import type { DurableStore } from '../hot/durable.js';
 import type { HotEntry } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
 import { isHotDamage } from './damage.js';
+import type { SubscriptionBatch } from './types.js';
 import { PLAN_BYTES_MAX, PLAN_PRODUCERS_MAX, PLAN_RANGES_MAX, PLAN_STATE_TRIES, PLAN_STREAMS_MAX } from './limits.js';
 
 /** One stream of a plan. */
@@ -45,6 +46,8 @@ export interface PlanContents {
   readonly streams: readonly PlannedStream[];
   readonly deletes: readonly PlannedDelete[];
   readonly purges: readonly string[];
+  /** null: none was asked for. */
+  readonly subscriptions: SubscriptionBatch | null;
   readonly rawBytes: number;
   /** Where the next plan goes on in the dirty rows; null: everything was looked at. */
   readonly next: Buffer | null;
@@ -89,7 +92,7 @@ export async function collectPlan(core: LogCore, request: PlanRequest): Promise<
     for (let at = 0; at < page.length; at += LOOK_TOGETHER) {
       const rows = page.slice(at, at + LOOK_TOGETHER);
       const first = rows[0];
-      if (room.full && first !== undefined) return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: first.key, skipped, restless, awaited };
+      if (room.full && first !== undefined) return { streams: inObjectOrder(streams), deletes, purges: [], subscriptions: null, rawBytes: room.bytes, next: first.key, skipped, restless, awaited };
       const found = await Promise.all(rows.map((row) => lookAt(core, request, row)));
       for (const one of found) {
         if (one === null) continue;
@@ -109,7 +112,18 @@ export async function collectPlan(core: LogCore, request: PlanRequest): Promise<
       }
     }
   }
-  return { streams: inObjectOrder(streams), deletes, purges: [], rawBytes: room.bytes, next: null, skipped, restless, awaited };
+  return { streams: inObjectOrder(streams), deletes, purges: [], subscriptions: null, rawBytes: room.bytes, next: null, skipped, restless, awaited };
+}
+
+/** The same with what is no stream: changes of subscriptions that found no room count as left out, to be taken soon. */
+export function withOthers(contents: PlanContents, purges: readonly string[], subscriptions: SubscriptionBatch | null): PlanContents {
+  const left = subscriptions?.more === true ? 1 : 0;
+  return { ...contents, purges, subscriptions, skipped: contents.skipped + left, restless: contents.restless + left };
+}
+
+/** Nothing that a log record could say. */
+export function isEmptyPlan({ streams, deletes, purges, subscriptions }: PlanContents): boolean {
+  return streams.length + deletes.length + purges.length + (subscriptions?.deltas.length ?? 0) === 0;
 }
 
 /** A fork that is left out until the log holds its source. */

@@ -62,7 +62,7 @@ export class Filling {
       return;
     } else if (item.kind === 'producers') {
       this.#open.producers.push(...item.producers);
-    } else {
+    } else if (item.kind === 'refs') {
       this.#open.refs.push(...item.refs);
     }
   }

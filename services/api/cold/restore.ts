@@ -8,9 +8,9 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ColdKind } from '../../../shared/config/index.js';
-import type { StreamKey } from '../../../shared/protocol/types.js';
+import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
-import type { CheckpointManifest } from '../../../shared/storage/checkpoint.js';
+import type { CheckpointItem, CheckpointManifest } from '../../../shared/storage/checkpoint.js';
 import type { StoreDocument } from '../../../shared/storage/store-json.js';
 import type { Logger } from '../../../shared/observability/logger.js';
 import { checkpointItems, newestCheckpoint, readManifest } from '../../../shared/storage/history/checkpoints.js';
@@ -25,6 +25,7 @@ import { boundSessionRow, identityRow, rowsOfStore, type Identity, type MetaRows
 import { PartitionSession } from './partition-session.js';
 import { Filling, type Renewal } from './restore-filling.js';
 import { RestoredForks } from './restore-forks.js';
+import { GENERATIONS_PER_SESSION, RestoredSubscriptions } from './restore-subscriptions.js';
 import { RowWriter } from './row-writer.js';
 import { newestSession } from './sessions.js';
 import { StartRefused } from './start-refused.js';
@@ -48,9 +49,10 @@ export interface RestoreOptions {
   readonly signal: AbortSignal;
 }
 
-/** Something that the object store does not hold of a stream that was restored. */
+/** Something that the object store does not hold of a stream or a subscription that was restored. */
 export interface Loss {
-  readonly key: StreamKey;
+  /** Of the stream; of a subscription `__ds/subscriptions/{id}`. */
+  readonly key: string;
   readonly what: string;
 }
 
@@ -66,6 +68,7 @@ export interface RestoreReport {
     readonly streams: number;
     readonly bytes: number;
     readonly objects: number;
+    readonly subscriptions: number;
   }[];
   readonly losses: readonly Loss[];
   /** All losses, listed or not. */
@@ -131,12 +134,21 @@ class Restore {
     const identity: Identity = { cold, storeId, partitions, tokenKey, state: 'restoring' };
     await this.#rows.write([identityRow(identity)]);
     const forks = new RestoredForks(this.#store);
+    const subscriptions = new RestoredSubscriptions({ store: this.#store, lost: (name, what) => this.#lost(name, what) });
     const parts: Part[] = [];
     for (let partition = 0; partition < partitions; partition++) parts.push(await this.#read(partition, forks));
     for (const part of parts) await this.#fill(part);
+    for (const part of parts) await subscriptions.want(this.#items(part));
+    if (forks.begin() || subscriptions.wants) for (const part of parts) await this.#noteTokens(part, [forks, subscriptions]);
     await this.#fillForks(parts, forks);
+    // Every generation that was told before lies below: each restore claims a session that no node had.
+    const floor = Math.max(...parts.map(({ session }) => session.session)) * GENERATIONS_PER_SESSION;
     const done: RestoreReport['partitions'][number][] = [];
-    for (const part of parts) done.push(await this.#finish(part));
+    for (const part of parts) {
+      const count = await subscriptions.fill(this.#items(part), floor, part.writer, async (deltas) => void (await part.session.append({ plan: null, objects: [], deltas })));
+      done.push(await this.#finish(part, count));
+    }
+    await subscriptions.finish(floor, parts[0]!.writer);
     for (const key of await forks.finish(parts[0]!.writer)) this.#lost(key, 'all of it: the stream that it is a fork of is not there, so it had ended');
     await this.#rows.write([identityRow({ ...identity, state: 'ready' })]);
     return { storeId, newIncarnations: this.#renew, partitions: done, losses: this.#losses, lossCount: this.#lossCount };
@@ -161,9 +173,15 @@ class Restore {
     return { partition, session, checkpoint, manifest, overlay, end, writer, filling };
   }
 
-  async #fill({ partition, manifest, overlay, filling, writer }: Part): Promise<void> {
-    const { objects, signal, progress } = this.#options;
-    for await (const item of mergeItems(checkpointItems(objects, manifest), overlay)) {
+  /** What checkpoint and log hold of a partition. */
+  #items({ manifest, overlay }: Part): AsyncGenerator<CheckpointItem> {
+    return mergeItems(checkpointItems(this.#options.objects, manifest), overlay);
+  }
+
+  async #fill(part: Part): Promise<void> {
+    const { partition, overlay, filling, writer } = part;
+    const { signal, progress } = this.#options;
+    for await (const item of this.#items(part)) {
       signal.throwIfAborted();
       await filling.take(item);
       progress?.({ partition, streams: filling.streams, records: overlay.records });
@@ -175,23 +193,25 @@ class Restore {
   /** Forks follow their sources, which may lie in other partitions and be forks themselves: as many rounds as the longest chain has links. */
   async #fillForks(parts: readonly Part[], forks: RestoredForks): Promise<void> {
     if (!forks.begin()) return;
-    for (const part of parts) await this.#noteSources(part, forks);
     do {
       for (const part of parts) await this.#fill(part);
     } while (forks.nextRound());
   }
 
-  /** The tokens of every stream, as the log holds it and as it did before restores that renewed it. */
-  async #noteSources({ manifest, overlay }: Part, forks: RestoredForks): Promise<void> {
-    const { objects } = this.#options;
-    for await (const item of mergeItems(checkpointItems(objects, manifest), overlay)) {
+  /** The tokens of every stream, as the log holds it and as it did before restores that renewed it: by them others name it. */
+  async #noteTokens(part: Part, whom: readonly { note(key: StreamKey, incarnation: Incarnation): void }[]): Promise<void> {
+    const { manifest, overlay } = part;
+    const note = (key: StreamKey, token: Incarnation): void => {
+      for (const one of whom) one.note(key, token);
+    };
+    for await (const item of this.#items(part)) {
       if (item.kind !== 'stream') continue;
-      for (const token of [item.state.incarnation, ...(overlay.keys.get(item.key)?.renewed ?? [])]) forks.note(item.key, token);
+      for (const token of [item.state.incarnation, ...(overlay.keys.get(item.key)?.renewed ?? [])]) note(item.key, token);
     }
-    for await (const item of checkpointItems(objects, manifest)) if (item.kind === 'stream' && overlay.keys.get(item.key)?.renewsBase === true) forks.note(item.key, item.state.incarnation);
+    for await (const item of checkpointItems(this.#options.objects, manifest)) if (item.kind === 'stream' && overlay.keys.get(item.key)?.renewsBase === true) note(item.key, item.state.incarnation);
   }
 
-  async #finish({ partition, session, checkpoint, manifest, overlay, end, writer, filling }: Part): Promise<RestoreReport['partitions'][number]> {
+  async #finish({ partition, session, checkpoint, manifest, overlay, end, writer, filling }: Part, subscriptions: number): Promise<RestoreReport['partitions'][number]> {
     await filling.finish();
     for (const fence of [...(manifest?.fences ?? []), ...[...overlay.purges].map(([bucket, atMs]) => ({ bucket, atMs }))]) {
       await writer.put(bucketFenceRow.key(fence.bucket), bucketFenceRow.encode({ atMs: fence.atMs }));
@@ -199,7 +219,7 @@ class Restore {
     const applied = session.seq > 0 ? { session: session.session, seq: session.seq } : end;
     await writer.put(appliedRow.key(partition), appliedRow.encode({ ...applied, slice: 0 }));
     await writer.flush();
-    return { partition, session: session.session, checkpoint, records: overlay.records, streams: filling.streams, bytes: filling.bytes, objects: filling.objects };
+    return { partition, session: session.session, checkpoint, records: overlay.records, streams: filling.streams, bytes: filling.bytes, objects: filling.objects, subscriptions };
   }
 
   /** Binds the directory to a session of its own, and ends every earlier one. What lies before the checkpoint's session was fenced before it was written. */
@@ -219,7 +239,7 @@ class Restore {
     return { issue: () => issuer.issue(), log: async (objects, deltas) => void (await session.append({ plan: null, objects, deltas })) };
   }
 
-  #lost(key: StreamKey, what: string): void {
+  #lost(key: string, what: string): void {
     this.#lossCount++;
     if (this.#losses.length < LOSSES_LISTED_MAX) this.#losses.push({ key, what });
   }

@@ -10,6 +10,8 @@ import { BACKLOG_BANDS_MAX, PLAN_BYTES_MAX, PLAN_RETRY_MS } from './limits.js';
 
 export interface SealDueOptions {
   readonly core: Pick<LogCore, 'unsealedBytes' | 'dirtySinceMs' | 'noteCut'>;
+  /** Since when the oldest change that is not one of streams waits, ms; null: none does. */
+  readonly alsoSinceMs: () => number | null;
   readonly partition: number;
   readonly sealBytes: number;
   readonly sealAgeMs: number;
@@ -52,12 +54,12 @@ export class SealDue {
   }
 
   get now(): boolean {
-    const { core, partition, sealBytes, sealAgeMs, now } = this.#options;
+    const { core, partition, sealBytes, sealAgeMs, now, alsoSinceMs } = this.#options;
     const at = now();
     if (at < this.#notBeforeMs) return false;
     if (this.#more || core.unsealedBytes(partition) - this.#leftBytes >= sealBytes) return true;
     if (this.#retryMs !== null && at >= this.#retryMs) return true;
-    const since = core.dirtySinceMs(partition);
+    const since = older(core.dirtySinceMs(partition), alsoSinceMs());
     return since !== null && at - Math.max(since, this.#cutMs) >= sealAgeMs;
   }
 
@@ -68,7 +70,8 @@ export class SealDue {
 
   /** Since when the oldest change waits for its seal, in a pass under way or for the next one; null: none does. */
   get sinceMs(): number | null {
-    return older(this.#heldSinceMs, this.#options.core.dirtySinceMs(this.#options.partition));
+    const { core, partition, alsoSinceMs } = this.#options;
+    return older(this.#heldSinceMs, older(core.dirtySinceMs(partition), alsoSinceMs()));
   }
 
   /**

@@ -17,8 +17,9 @@ import { idlePause } from '../../../shared/time/pause.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
 import { checkpointJobId } from '../../worker/handlers/checkpoint.js';
 import { collectJobId } from '../../worker/handlers/collect.js';
-import type { CheckpointReport, CollectReport } from '../../worker/node-port.js';
+import type { CheckpointReport, CollectReport, DeliverySide } from '../../worker/node-port.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
+import { WebhookTargets } from '../../worker/webhooks/targets.js';
 import { refRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
@@ -43,12 +44,14 @@ import { StartRefused } from './start-refused.js';
 import { noSteps, type Steps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
 import { Backoff, orStopped, Stopped } from './timing.js';
-import type { ColdTier, SealReport, WorkSide } from './types.js';
+import type { ColdTier, SealReport, UnloggedSubscriptions, WorkSide } from './types.js';
 
 /** Partitions claimed at a time. */
 const CLAIM_TOGETHER = 16;
 /** Streams that cannot be sealed now, as listed for one partition. */
 const PARKED_LISTED_MAX = 100;
+
+const NO_DELIVERIES: DeliverySide = { delivery: () => Promise.resolve(null), delivered: () => Promise.resolve() };
 
 export interface ColdTierOptions {
   readonly config: Pick<Config, 'cold' | 'partitions' | 'dataDir' | 'sealBytes' | 'sealAgeMs' | 'hotKeepMs' | 'hotBytesMax' | 'diskFreeMin'>;
@@ -67,6 +70,8 @@ export interface ColdTierOptions {
   readonly nonce: () => string;
   /** Makes the runner of this node's jobs over the handlers, for the store whose id is known once there is one; in the process itself when left out. */
   readonly runner?: (handlers: JobHandlers, storeId: Promise<string>) => JobRunner;
+  /** Deliveries of webhooks, whose jobs run with the others, and where they may go; none when left out. */
+  readonly deliveries?: { readonly side: DeliverySide; readonly targets: WebhookTargets };
   readonly steps?: Steps;
   readonly frameCacheBytes?: number;
   readonly frameDisk?: FrameDisk | null;
@@ -100,6 +105,7 @@ export class ObjectColdTier implements ColdTier {
   readonly #collector: Collector;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #ageTimers: (NodeJS.Timeout | null)[];
+  #subscriptions: UnloggedSubscriptions | null = null;
   #identity: Identity | null = null;
   #named: (storeId: string) => void = () => undefined;
   #away: string | null = null;
@@ -123,6 +129,7 @@ export class ObjectColdTier implements ColdTier {
       nonce,
       stop: this.#stop.signal,
       pressed: () => this.#pressed(),
+      subscriptions: () => this.#subscriptions,
       removeStaged: (file) => options.staging.remove(file),
     }));
     this.#compactors = this.partitions.map((partition) => new Compactor({ core, partition, partitions, now, logger, metrics: this.#metrics, steps, stop: this.#stop.signal }));
@@ -133,10 +140,11 @@ export class ObjectColdTier implements ColdTier {
       metrics: this.#metrics,
       readStaged: (file, from, bytes, signal) => options.staging.read(file, from, bytes, signal),
       collects: this.partitions.map((partition) => new PartitionCollect({ partition, hot: core.store, pins, now, steps, graceMs: options.collectGraceMs ?? COLLECT_GRACE_MS })),
+      deliveries: options.deliveries?.side ?? NO_DELIVERIES,
       onCheckpoint: (jobId, outcome) => this.#checkpoints.settle(jobId, outcome),
       onCollect: (jobId, outcome) => this.#collects.settle(jobId, outcome),
     });
-    const handlers = jobHandlers(this.port, now);
+    const handlers = jobHandlers(this.port, now, options.deliveries?.targets ?? new WebhookTargets([]));
     this.runner = options.runner?.(handlers, new Promise((resolve) => (this.#named = resolve))) ?? new EmbeddedRunner({ handlers, logger, now });
     const runs = { runner: () => this.runner, partitions: this.partitions, now };
     this.#checkpoints = new PartitionRuns({ ...runs, kind: 'checkpoint', jobId: checkpointJobId, due: ({ checkpoint }) => checkpoint.due });
@@ -328,6 +336,10 @@ export class ObjectColdTier implements ColdTier {
 
   sealNow(prefix: string, signal: AbortSignal): Promise<SealReport> {
     return withSignal([signal, this.#stop.signal], null, (until) => sealNow(this.partitions, prefix, this.#options.config.hotKeepMs === 0, until));
+  }
+
+  followSubscriptions(subscriptions: UnloggedSubscriptions): void {
+    this.#subscriptions = subscriptions;
   }
 
   async logPurge(bucket: string): Promise<void> {

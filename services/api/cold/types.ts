@@ -4,7 +4,8 @@
  * Owns: the interface `ColdTier`. Implementations: `tier` over an object store, `none` for `FIRN_COLD=none`.
  */
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
-import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { LogDelta, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { JobRunner } from '../../../shared/queue/index.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
 import type { CompactReport } from './compaction/compactor.js';
 import type { Collected, Garbage } from './collect/collector.js';
@@ -22,6 +23,23 @@ export interface SealReport {
 export interface WorkSide {
   readonly storeId: string;
   readonly port: LocalPort;
+}
+
+/** What of the subscriptions of a partition goes into the next log record. */
+export interface SubscriptionBatch {
+  readonly deltas: readonly LogDelta[];
+  /** There was no room for all. */
+  readonly more: boolean;
+  /** To be called once: whether the log holds it. What it does not hold comes with a later batch. */
+  settle(logged: boolean): void;
+}
+
+/** The layer above that knows what the log does not hold of subscriptions yet. */
+export interface UnloggedSubscriptions {
+  /** Since when the oldest change waits, ms; null: none does. Cheap. */
+  sinceMs(partition: number): number | null;
+  /** Takes what waits, durable by then. */
+  take(partition: number): Promise<SubscriptionBatch>;
 }
 
 export interface ColdTier {
@@ -49,6 +67,8 @@ export interface ColdTier {
   unsealedSinceMs(partition: number): number | null;
   /** Seals what is unsealed at the call under the key prefix, repeating until it is (with hotKeepMs 0 until it is evicted too). */
   sealNow(prefix: string, signal: AbortSignal): Promise<SealReport>;
+  /** From here on seals take subscriptions along (nothing without a log). */
+  followSubscriptions(subscriptions: UnloggedSubscriptions): void;
   /** Puts the fence of a purged bucket into the log of every partition; resolves when the objects that hold it exist (nothing to do without a log). */
   logPurge(bucket: string): Promise<void>;
   /** Runs a checkpoint of every partition now. */
@@ -61,6 +81,8 @@ export interface ColdTier {
   garbage(partition: number): Garbage;
   /** Queued, running and failed jobs, open plans, streams that cannot be sealed now: for `GET /__firn/jobs`. */
   jobs(): Promise<object>;
+  /** Whatever runs jobs; null without a cold tier. */
+  readonly runner: JobRunner | null;
   /** null: there is no store to work for, or not yet. */
   readonly work: WorkSide | null;
   /** Logical bytes held hot: unsealed ones, and sealed ones whose copy was not evicted yet. null: not counted without a cold tier. */

@@ -15,6 +15,7 @@ import { checkForks } from './verify/forks.js';
 import { checkHistory, type HistoryReport } from './verify/history.js';
 import { ObjectCheck } from './verify/objects.js';
 import { StreamCheck } from './verify/streams.js';
+import { checkSubscriptions, LoggedSubscriptions } from './verify/subscriptions.js';
 
 export interface VerifyOptions {
   readonly store: DurableStore;
@@ -34,6 +35,7 @@ export interface VerifyReport {
   readonly streams: number;
   /** Readable stream bytes. */
   readonly bytes: number;
+  readonly subscriptions: number;
   readonly objects: number;
   readonly objectBytes: number;
   readonly history: readonly HistoryReport[];
@@ -69,6 +71,7 @@ export async function verifyStore(options: VerifyOptions): Promise<VerifyReport>
   });
   await streams.run();
   await checkForks(store, findings, signal);
+  const subscriptions = await checkSubscriptions(store, findings, signal);
   const history: HistoryReport[] = [];
   let check: ObjectCheck | null = null;
   if (objects !== null) {
@@ -90,13 +93,17 @@ export async function verifyStore(options: VerifyOptions): Promise<VerifyReport>
       return again.refs;
     });
     const isKnown = async (id: ObjectId): Promise<boolean> => (await store.get(objectRow.key(id))) !== undefined;
-    for (let partition = 0; partition < partitions; partition++) history.push(await checkHistory({ objects, partition, findings, signal, isKnown }));
+    const subscriptions = new LoggedSubscriptions(store);
+    await subscriptions.begin(signal);
+    for (let partition = 0; partition < partitions; partition++) history.push(await checkHistory({ objects, partition, subscriptions, findings, signal, isKnown }));
+    await subscriptions.check(findings);
   }
   return {
     ok: findings.count === 0,
     deep,
     streams: streams.streams,
     bytes: streams.bytes,
+    subscriptions,
     objects: check?.objects ?? 0,
     objectBytes: check?.bytes ?? 0,
     history,

@@ -6,7 +6,7 @@
  */
 import { createHash, createPrivateKey, generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
 import { FirnError } from '../../../shared/protocol/errors.js';
-import { subscriptionKeysRow, type StoredSigningKey } from '../hot/keys/index.js';
+import { subscriptionKeysRow, type StoredSigningKey, type SubscriptionKeys } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import { RETIRED_KEY_MS, SIGNING_KEYS_MAX, SIGNING_KEY_MS } from './limits.js';
@@ -32,6 +32,7 @@ export class Keyring {
   readonly #core: LogCore;
   readonly #now: () => number;
   readonly #secret: Buffer;
+  readonly #floor: number;
   #nextNumber: number;
   /** Newest first; the first one signs. */
   #signing: readonly SigningKey[];
@@ -40,26 +41,30 @@ export class Keyring {
   #signer: KeyObject;
   #rotating: Promise<void> | null = null;
 
-  private constructor(core: LogCore, now: () => number, secret: Buffer, nextNumber: number, signing: readonly StoredSigningKey[]) {
+  private constructor(core: LogCore, now: () => number, keys: SubscriptionKeys) {
     this.#core = core;
     this.#now = now;
-    this.#secret = secret;
-    this.#nextNumber = nextNumber;
-    this.#signing = signing.map(withId);
+    this.#secret = keys.tokenSecret;
+    this.#floor = keys.generationFloor;
+    this.#nextNumber = keys.nextNumber;
+    this.#signing = keys.signing.map(withId);
     this.#stored = this.#signing;
     this.#signer = signerOf(this.#signing);
   }
 
-  /** Reads the keys, or makes them when the directory has none yet. */
+  /** Reads the keys, or makes them when the directory has none yet: because it is new, or because it was restored, for secrets never lie in an object store. */
   static async open(core: LogCore, now: () => number): Promise<Keyring> {
     const value = await core.store.get(subscriptionKeysRow.key());
-    if (value !== undefined) {
-      const { tokenSecret, nextNumber, signing } = subscriptionKeysRow.decode(value);
-      return new Keyring(core, now, tokenSecret, nextNumber, signing);
-    }
-    const fresh = new Keyring(core, now, randomBytes(SECRET_BYTES), 1, [newKey(now())]);
+    const stored = value === undefined ? NO_KEYS : subscriptionKeysRow.decode(value);
+    if (stored.signing.length > 0) return new Keyring(core, now, stored);
+    const fresh = new Keyring(core, now, { ...stored, tokenSecret: randomBytes(SECRET_BYTES), signing: [newKey(now())] });
     await core.stageOps([fresh.rowOp()]);
     return fresh;
+  }
+
+  /** New subscriptions count their generations from here. */
+  get generationFloor(): number {
+    return this.#floor;
   }
 
   get tokenSecret(): Buffer {
@@ -122,11 +127,12 @@ export class Keyring {
 
   /** The row as it should be. */
   rowOp(): HotOp {
-    return { type: 'put', key: subscriptionKeysRow.key(), value: subscriptionKeysRow.encode({ nextNumber: this.#nextNumber, tokenSecret: this.#secret, signing: this.#stored }) };
+    return { type: 'put', key: subscriptionKeysRow.key(), value: subscriptionKeysRow.encode({ nextNumber: this.#nextNumber, tokenSecret: this.#secret, signing: this.#stored, generationFloor: this.#floor }) };
   }
 }
 
 const NOTHING = Buffer.alloc(0);
+const NO_KEYS: SubscriptionKeys = { nextNumber: 1, tokenSecret: NOTHING, signing: [], generationFloor: 0 };
 
 function isShown(key: StoredSigningKey, nowMs: number): boolean {
   return key.retiredAtMs === 0 || nowMs - key.retiredAtMs < RETIRED_KEY_MS;

@@ -16,11 +16,15 @@ export const PAGE_LINKS = 256;
 /** ... and cursors that move at once from which whole pages are written instead of a row each: rows cost more than bytes. */
 export const PAGED_FROM = 64;
 
+/** Links and cursors that go into one log record, about: a subscription goes whole. */
+export const BATCH_LINKS_MAX = 262_144;
+/** Rows written in one batch that say what the log holds. */
+export const LOGGED_ROWS_AT_ONCE = 1_000;
+
 /** Bytes of UTF-8 of a subscription's id. */
 export const ID_BYTES_MAX = 256;
-/** Characters of a pattern, a webhook's URL, a description, a worker's name. */
+/** Characters of a pattern, a description, a worker's name. */
 export const PATTERN_CHARS_MAX = 512;
-export const URL_CHARS_MAX = 2_048;
 export const DESCRIPTION_CHARS_MAX = 2_048;
 export const WORKER_CHARS_MAX = 256;
 /** Segments of a pattern. */
@@ -51,12 +55,12 @@ export const PACE_MS = 20;
 export const STARTS_MAX = 16;
 export const STARTS_WHEN_BUSY = 2;
 export const BUSY_SHARE = 0.8;
-/** Longest delivery, ms; never longer than the lease that it starts. */
-export const DELIVERY_MS_MAX = 30_000;
-/** Time for a receiver to be resolved and connected to, ms. */
-export const CONNECT_MS = 5_000;
-/** Bytes of a receiver's answer that are read: beyond them it says nothing. */
-export const ANSWER_BYTES_MAX = 65_536;
+/** A delivery that no worker took up after so long is made by the node itself, ms; */
+export const TAKE_MS = 1_000;
+/** ... and so are all others for so long after that, ms: then workers are asked again. */
+export const HERE_MS = 10_000;
+/** A worker that took a delivery up has so long beyond its deadline to tell of the outcome, ms. */
+export const REPORT_MS = 3_000;
 /** Deliveries under way have so long to end when the node stops, ms. */
 export const STOP_MS = 2_000;
 
@@ -85,4 +89,4 @@ export const SIGNING_KEYS_MAX = 16;
 if (DELIVERIES_PER_ORIGIN > DELIVERIES_MAX) throw new Error('one origin takes no more than all');
 if (TOKEN_MS >= END_KEPT_MS) throw new Error('a token has to end before the generation that fences it is forgotten');
 if (LEASE_MS_MAX >= TOKEN_MS) throw new Error('a token has to outlast a lease');
-if (CONNECT_MS > DELIVERY_MS_MAX) throw new Error('a connection is a part of a delivery');
+if (HERE_MS <= TAKE_MS) throw new Error('a queue without workers is asked less often than it is waited for');

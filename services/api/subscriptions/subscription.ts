@@ -5,10 +5,12 @@
  * by its pattern (SUB-54). What is changed here is written by whoever changes it, in the same turn.
  */
 import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
-import { subscriptionBaseRow, subscriptionCursorRow, subscriptionLinkRow, subscriptionRow, type LinkCursor, type SubscriptionRecord, type SubscriptionType, type WakePhase } from '../hot/keys/index.js';
+import { subscriptionBaseRow, subscriptionCursorRow, subscriptionLinkRow, subscriptionRow, type SubscriptionRecord, type SubscriptionType, type WakePhase } from '../hot/keys/index.js';
+import type { LinkCursor, LogDelta, NamedLink } from '../../../shared/storage/records/types.js';
 import type { HotOp } from '../hot/store.js';
 import { PAGED_FROM, PAGE_LINKS, WAKE_LINKS_MAX, WAKE_LINKS_WHOLE } from './limits.js';
 import type { ExplicitLink, Follower, LinkedStream, PatternGroup } from './links.js';
+import { UnloggedMarks } from './unlogged.js';
 
 export interface Wake {
   readonly id: string;
@@ -78,6 +80,10 @@ export class Subscription implements Follower {
   durable: Promise<void> = Promise.resolve();
   /** A write failed: all rows are to be written again. */
   doubtful = false;
+  /** What the log does not hold. */
+  readonly unlogged = new UnloggedMarks();
+  /** A row may say that the log holds everything. */
+  mayBeLogged = true;
 
   constructor(id: string, record: SubscriptionRecord) {
     this.id = id;
@@ -145,6 +151,7 @@ export class Subscription implements Follower {
   forgetPlace(place: number): boolean {
     if (this.ackedAt(place) < 0) return false;
     this.#acked[place] = -1;
+    this.unlogged.gone(this.linkCount);
     return true;
   }
 
@@ -200,7 +207,9 @@ export class Subscription implements Follower {
       const explicit = this.explicit.get(stream.key);
       if (explicit === undefined) {
         const place = stream.places.get(this.group!)!;
-        if (this.advanceAt(place, offset)) moved.set(stream, place);
+        if (!this.advanceAt(place, offset)) continue;
+        moved.set(stream, place);
+        this.unlogged.place(place);
       } else if (offset > explicit.acked) {
         explicit.acked = offset;
         ops.push(this.linkOp(explicit));
@@ -237,10 +246,12 @@ export class Subscription implements Follower {
   }
 
   linkOp({ stream, acked }: ExplicitLink<Subscription>): HotOp {
+    this.unlogged.link(stream.key);
     return { type: 'put', key: subscriptionLinkRow.key(this.number, stream.key), value: subscriptionLinkRow.encode({ incarnation: stream.incarnation ?? (0 as Incarnation), acked }) };
   }
 
   cursorOp(stream: LinkedStream<Subscription>, place: number): HotOp {
+    this.unlogged.place(place);
     return { type: 'put', key: subscriptionCursorRow.key(this.number, stream.incarnation!), value: subscriptionCursorRow.encode(this.ackedAt(place)) };
   }
 
@@ -250,6 +261,25 @@ export class Subscription implements Follower {
     for (const link of this.explicit.values()) ops.push(this.linkOp(link));
     for (const op of this.#pageOps(null)) ops.push(op);
     return ops;
+  }
+
+  /** For the log: what it does not hold yet, or everything. */
+  takeUnlogged(): Extract<LogDelta, { kind: 'subscription' }> {
+    const { whole, places, links: marked } = this.unlogged.take();
+    const { id, type, pattern, webhookUrl, wakeStream, leaseTtlMs, description, digest, createdAtMs, origin, group } = this;
+    const links: NamedLink[] = [];
+    const unlinked: StreamKey[] = [];
+    for (const key of whole ? this.explicit.keys() : marked) {
+      const link = this.explicit.get(key);
+      if (link === undefined) unlinked.push(key);
+      else links.push({ key, incarnation: link.stream.incarnation ?? (0 as Incarnation), acked: link.acked });
+    }
+    const cursors: LinkCursor[] = [];
+    for (const place of whole ? Array.from({ length: group?.end ?? 0 }, (_, n) => n) : places) {
+      const incarnation = group?.at(place)?.incarnation ?? null;
+      if (incarnation !== null && this.ackedAt(place) >= 0) cursors.push({ incarnation, acked: this.ackedAt(place) });
+    }
+    return { kind: 'subscription', id, config: { type, pattern, webhookUrl, wakeStream, leaseTtlMs, description, digest, createdAtMs, origin }, whole, links, unlinked, cursors };
   }
 
   /** The rows of some pages of cursors; null: of all that hold any. */

@@ -9,6 +9,7 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import type { StreamKey } from '../../../shared/protocol/types.js';
 import { subscriptionCursorRow, subscriptionLinkRow, subscriptionRow, subscriptionEndRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
+import { ColdLog } from './cold-log.js';
 import { configurationDigest } from './configuration.js';
 import { endOp, lastGeneration, removeLinks } from './ended.js';
 import { Keyring, type PublicJwk } from './keyring.js';
@@ -18,7 +19,6 @@ import type { Parts, SubscriptionsOptions } from './parts.js';
 import { literalPrefix } from './pattern-index.js';
 import { StreamScan } from './stream-scan.js';
 import { Subscription } from './subscription.js';
-import { WebhookTargets } from './targets.js';
 import { acknowledge, claim, release } from './tickets.js';
 import type { Claim, CreateSubscription, SubscriptionsApi, SubscriptionView, Ticket } from './types.js';
 import { Upkeep } from './upkeep.js';
@@ -29,7 +29,6 @@ const FULL_LOG_MS = 60_000;
 
 export class Subscriptions implements SubscriptionsApi {
   readonly #parts: Parts;
-  readonly #targets: WebhookTargets;
   readonly #upkeep: Upkeep;
   #keyring: Promise<Keyring> | null = null;
   /** Work on one id goes one after the other. */
@@ -39,22 +38,38 @@ export class Subscriptions implements SubscriptionsApi {
   #fullAtMs = 0;
 
   constructor(options: SubscriptionsOptions) {
-    const { core, now } = options;
-    this.#targets = new WebhookTargets(options.webhookAllow);
+    const { core, now, cold } = options;
+    const coldLog = cold === null ? null : new ColdLog(core, (id) => this.#partitionOf(id), now);
     const keyring = (): Promise<Keyring> => this.#keys();
-    const wakes = new Wakes({ ...options, targets: this.#targets, keyring });
+    const wakes = new Wakes({ ...options, keyring, coldLog, isRefused: (id) => this.#refusal(id) !== null });
     const streams = new LinkedStreams<Subscription>({
       onPending: (subscription) => wakes.noticed(subscription),
       onGone: (incarnation, of) => void core.stageOps(of.map(({ number }) => ({ type: 'del', key: subscriptionCursorRow.key(number, incarnation) }))).catch(() => undefined),
       onFull: (key) => this.#full(key),
     });
-    this.#parts = { ...options, byId: new Map(), streams, scan: new StreamScan(core, streams), wakes, keyring, now };
+    this.#parts = { ...options, byId: new Map(), streams, scan: new StreamScan(core, streams), wakes, keyring, coldLog };
     this.#upkeep = new Upkeep(this.#parts, () => this.#follow());
   }
 
   /** Reads what the directory holds. Links and their wakes follow in the background; requests wait for them. */
-  start(): Promise<void> {
-    return this.#upkeep.start();
+  async start(): Promise<void> {
+    const { cold, coldLog } = this.#parts;
+    await this.#upkeep.start();
+    if (coldLog !== null) cold?.followSubscriptions(coldLog);
+  }
+
+  #partitionOf(id: string): number {
+    return this.#parts.core.partitionOf(id as StreamKey);
+  }
+
+  /** A node that lost its session says so here too: what it wrote would be lost with its directory. */
+  #checkWritable(id: string): void {
+    const refusal = this.#refusal(id);
+    if (refusal !== null) throw refusal;
+  }
+
+  #refusal(id: string): Error | null {
+    return this.#parts.cold?.refusal(this.#partitionOf(id)) ?? null;
   }
 
   get counts(): { readonly subscriptions: number; readonly links: number; readonly delivering: number; readonly waiting: number } {
@@ -64,7 +79,8 @@ export class Subscriptions implements SubscriptionsApi {
 
   async create(request: CreateSubscription): Promise<{ readonly created: boolean; readonly subscription: SubscriptionView }> {
     await this.#upkeep.ready();
-    if (request.webhookUrl !== null) this.#targets.check(request.webhookUrl);
+    this.#checkWritable(request.id);
+    if (request.webhookUrl !== null) this.#parts.deliveries.targets.check(request.webhookUrl);
     if (new Set(request.streams).size > EXPLICIT_LINKS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
     return this.#alone(request.id, async () => {
       const found = this.#parts.byId.get(request.id);
@@ -86,10 +102,10 @@ export class Subscriptions implements SubscriptionsApi {
   }
 
   async #add(request: CreateSubscription): Promise<Subscription> {
-    const { byId, core, now, wakes } = this.#parts;
+    const { byId, core, now, wakes, coldLog } = this.#parts;
     await this.#checkWakeStream(request);
     const keys = await this.#keys();
-    const generation = await lastGeneration(core, request.id);
+    const generation = Math.max(keys.generationFloor, await lastGeneration(core, request.id));
     if (byId.size >= SUBSCRIPTIONS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
     const { number, op } = keys.takeNumber();
     const subscription = new Subscription(request.id, {
@@ -105,7 +121,7 @@ export class Subscriptions implements SubscriptionsApi {
     }
     subscription.startAtTails();
     byId.set(subscription.id, subscription);
-    void wakes.save(subscription, [op, { type: 'del', key: subscriptionEndRow.key(subscription.id) }, ...subscription.allOps()]);
+    void wakes.save(subscription, [op, { type: 'del', key: subscriptionEndRow.key(subscription.id) }, ...subscription.allOps(), ...(coldLog?.begun(subscription) ?? [])]);
     wakes.settle(subscription);
     await settled(subscription);
     return subscription;
@@ -152,12 +168,13 @@ export class Subscriptions implements SubscriptionsApi {
   /** Nothing for an id that there is not (SUB-49). */
   async delete(id: string): Promise<void> {
     await this.#upkeep.ready();
+    this.#checkWritable(id);
     const number = await this.#alone(id, () => this.#end(id));
     if (number !== null) void removeLinks(this.#parts.core, number).catch(() => undefined);
   }
 
   async #end(id: string): Promise<number | null> {
-    const { byId, core, now, wakes } = this.#parts;
+    const { byId, core, now, wakes, coldLog } = this.#parts;
     const subscription = byId.get(id);
     if (subscription === undefined) return null;
     subscription.ended = true;
@@ -165,7 +182,7 @@ export class Subscriptions implements SubscriptionsApi {
     byId.delete(id);
     this.#unlinkAll(subscription);
     this.#unfollowUnused();
-    const ops: HotOp[] = [{ type: 'del', key: subscriptionRow.key(id) }, endOp(id, subscription.generation, subscription.number, now())];
+    const ops: HotOp[] = [{ type: 'del', key: subscriptionRow.key(id) }, endOp(id, subscription.generation, subscription.number, now()), ...(coldLog?.ended(id) ?? [])];
     try {
       await core.stageOps(ops);
     } catch (error) {
@@ -182,6 +199,7 @@ export class Subscriptions implements SubscriptionsApi {
   }
 
   async link(id: string, keys: readonly StreamKey[]): Promise<void> {
+    this.#checkWritable(id);
     const subscription = await this.#find(id);
     if (subscription.wakeStream !== null && keys.includes(subscription.wakeStream)) throw new FirnError('INVALID_REQUEST', { detail: 'a subscription is not linked to its own wake_stream' });
     const fresh = [...new Set(keys)].filter((key) => !subscription.explicit.has(key));
@@ -209,12 +227,14 @@ export class Subscriptions implements SubscriptionsApi {
   }
 
   async unlink(id: string, key: StreamKey): Promise<void> {
+    this.#checkWritable(id);
     const subscription = await this.#find(id);
     const link = subscription.explicit.get(key);
     if (link !== undefined) {
       const { streams, wakes } = this.#parts;
       const ops: HotOp[] = [{ type: 'del', key: subscriptionLinkRow.key(subscription.number, key) }];
       subscription.explicit.delete(key);
+      subscription.unlogged.link(key);
       const place = subscription.group === null ? undefined : link.stream.places.get(subscription.group);
       // The pattern's link goes on from there (SUB-18).
       if (place !== undefined && subscription.advanceAt(place, link.acked)) ops.push(subscription.cursorOp(link.stream, place));
@@ -253,6 +273,7 @@ export class Subscriptions implements SubscriptionsApi {
 
   /** Decides in one turn; the answer, a refusal as well, waits for what it rests on (I2). */
   async #decide<T>(id: string, work: (subscription: Subscription, secret: Buffer) => T): Promise<T> {
+    this.#checkWritable(id);
     const subscription = await this.#find(id);
     const keys = await this.#keys();
     if (subscription.ended) throw notFound();

@@ -4,7 +4,7 @@
  * Owns: one timer. Promises: it gives up nothing: what fails is tried again at the next tick.
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
-import { subscriptionRow } from '../hot/keys/index.js';
+import { subscriptionLoggedRow, subscriptionRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import { clearEnded } from './ended.js';
 import { SCAN_MS, TICK_MS } from './limits.js';
@@ -34,20 +34,23 @@ export class Upkeep {
   }
 
   async start(): Promise<void> {
-    const { byId, core, now } = this.#parts;
+    const { byId, core, now, coldLog } = this.#parts;
     await readSubscriptions(this.#parts);
+    await coldLog?.load(byId);
     this.#scannedAtMs = now();
     if (byId.size > 0) {
       this.#follow();
       this.#load();
+    } else {
+      coldLog?.loaded();
     }
-    void this.#loaded.then(() => clearEnded(core, now())).catch((error: unknown) => this.#failed(error));
+    void this.#loaded.then(() => clearEnded(core, coldLog !== null, now())).catch((error: unknown) => this.#failed(error));
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
     this.#timer.unref();
   }
 
   #load(): void {
-    this.#loaded = readLinks(this.#parts, this.#abort.signal);
+    this.#loaded = readLinks(this.#parts, this.#abort.signal).then(() => this.#parts.coldLog?.loaded());
     // Requests say why there is no answer; the next tick tries again.
     this.#loaded.catch((error: unknown) => {
       this.#failed(error);
@@ -126,7 +129,7 @@ export class Upkeep {
   }
 }
 
-/** Whether an id that was deleted is taken again. */
+/** Whether the id of a row that is to go was taken again meanwhile. */
 function isRecreated(row: Buffer, byId: Parts['byId']): boolean {
-  return byId.has(subscriptionRow.decodeKey(row).id);
+  return byId.has((row[0] === subscriptionLoggedRow.kind ? subscriptionLoggedRow : subscriptionRow).decodeKey(row).id);
 }

@@ -16,25 +16,30 @@ import { setMaxListeners } from 'node:events';
 import { JSON_TYPE } from '../../../shared/protocol/content-type.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Logger, Metrics } from '../../../shared/observability/index.js';
+import type { DeliveryOutcome } from '../../worker/node-port.js';
+import { DELIVERY_MS_MAX } from '../../worker/webhooks/limits.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import type { StreamLog } from '../log/types.js';
-import { deliver, type DeliveryOutcome } from './deliver.js';
+import type { ColdLog } from './cold-log.js';
+import type { Deliveries } from './deliveries.js';
 import type { Keyring } from './keyring.js';
 import { Lanes } from './lanes.js';
-import { DELIVERIES_MAX, DELIVERY_MS_MAX, RETRY_JITTER, RETRY_MS_MAX, RETRY_MS_MIN, STOP_MS } from './limits.js';
+import { DELIVERIES_MAX, RETRY_JITTER, RETRY_MS_MAX, RETRY_MS_MIN, STOP_MS } from './limits.js';
 import type { Snapshot, Subscription, Wake } from './subscription.js';
-import type { WebhookTargets } from './targets.js';
 import { makeToken } from './tokens.js';
 import { wakeBody, wakeEvent } from './wake-text.js';
 
 export interface WakesOptions {
   readonly core: LogCore;
   readonly log: Pick<StreamLog, 'append'>;
-  readonly targets: WebhookTargets;
+  readonly deliveries: Deliveries;
   /** Origin in `callback_url`; null: the subscription's own. */
   readonly publicUrl: string | null;
   readonly keyring: () => Promise<Keyring>;
+  readonly coldLog: ColdLog | null;
+  /** The node has lost the partition of a subscription to another one. */
+  readonly isRefused: (id: string) => boolean;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'wakes' | 'webhookDeliveries'>;
   readonly now: () => number;
@@ -63,8 +68,9 @@ export class Wakes {
 
   /** Queues rows of a subscription; resolves when they are durable. What memory says goes on to count: rows that failed are written again. */
   save(subscription: Subscription, ops: readonly HotOp[]): Promise<void> {
-    const done = this.#options.core.stageOps(ops).catch((error: unknown) => {
+    const done = this.#options.core.stageOps([...ops, ...(this.#options.coldLog?.changed(subscription) ?? [])]).catch((error: unknown) => {
       subscription.doubtful = true;
+      subscription.mayBeLogged = true;
       throw error;
     });
     done.catch(() => undefined);
@@ -137,6 +143,10 @@ export class Wakes {
 
   async #attempt(subscription: Subscription): Promise<void> {
     if (subscription.ended || (subscription.wake !== null && subscription.wake.phase !== 'issued')) return;
+    if (this.#options.isRefused(subscription.id)) {
+      subscription.nextAttemptAtMs = this.#options.now() + RETRY_MS_MAX;
+      return this.settle(subscription);
+    }
     const attempt = {};
     subscription.attempt = attempt;
     const counts = (): boolean => subscription.attempt === attempt && !subscription.ended;
@@ -175,13 +185,13 @@ export class Wakes {
   }
 
   async #post(subscription: Subscription, wake: Wake, counts: () => boolean): Promise<void> {
-    const { keyring, publicUrl, targets, now } = this.#options;
+    const { keyring, publicUrl, deliveries, now } = this.#options;
     const keys = await keyring();
     const snapshot = subscription.snapshot();
     const token = makeToken(keys.tokenSecret, { subscription: subscription.id, number: subscription.number, generation: wake.generation, use: 'callback' }, now());
     const body = wakeBody(subscription.id, publicUrl ?? subscription.origin, wake, snapshot.links, token);
-    const delivery = { url: subscription.webhookUrl!, body, signature: keys.signature(body), deadlineMs: Math.min(DELIVERY_MS_MAX, subscription.leaseTtlMs) };
-    const outcome = await deliver(delivery, targets, this.#abort.signal);
+    const request = { url: subscription.webhookUrl!, body, sign: () => keys.signature(body), deadlineMs: Math.min(DELIVERY_MS_MAX, subscription.leaseTtlMs) };
+    const outcome = await deliveries.send(request, this.#abort.signal);
     this.#options.metrics.webhookDeliveries[outcome.kind].add();
     if (counts() && subscription.wake === wake) await this.#concluded(subscription, wake, snapshot, outcome);
   }

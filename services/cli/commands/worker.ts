@@ -40,6 +40,7 @@ async function optionsOf(context: Context, config: Config, logger: Logger, { con
     token: config.adminToken,
     redisUrl: config.redisUrl,
     ...(await openWorkerObjects(config.s3, logger)),
+    webhookAllow: config.webhookAllow,
     logger,
     now: () => context.now(),
     concurrency: concurrency === undefined ? undefined : { seal: concurrency, offload: concurrency },

@@ -1,10 +1,11 @@
 /**
- * What a stretch of log does to the streams of a partition, kept by key.
+ * What a stretch of log does to the streams of a partition, kept by key, and to its subscriptions.
  *
  * Owns: the meaning of log deltas for whoever rebuilds state from objects alone (checkpoint, restore). Promises: order of records is all that counts; a delta
  * of another life of a stream never touches the one that is there (I7); a snapshot never gives way to an older one.
  */
 import type { Incarnation, StreamKey } from '../../protocol/types.js';
+import { SubscriptionOverlay } from './subscription-overlay.js';
 import { objectKey } from '../records/object-id.js';
 import { sameBlock } from '../records/cold-ref.js';
 import type { CompactedSnapshot, LogDelta, LogRecord, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../records/types.js';
@@ -42,6 +43,7 @@ export class LogOverlay {
   readonly collected = new Set<string>();
   /** Bucket -> when. */
   readonly purges = new Map<string, number>();
+  readonly subscriptions = new SubscriptionOverlay();
   records = 0;
 
   add(record: LogRecord): void {
@@ -70,6 +72,10 @@ export class LogOverlay {
         return;
       case 'compact':
         return this.#compact(delta);
+      case 'subscription':
+        return this.subscriptions.put(delta);
+      case 'unsubscribe':
+        return this.subscriptions.end(delta.id);
       default:
         throw new Error(`unknown change ${(delta satisfies never as LogDelta).kind}`);
     }

@@ -1,5 +1,5 @@
 /**
- * The newest checkpoint of a partition and the log behind it as one sorted row of streams.
+ * The newest checkpoint of a partition and the log behind it as one sorted row of subscriptions and streams.
  *
  * Owns: the merge. Promises: as much memory as the log behind the checkpoint and one stream's producers take (I11); streams that the log did not touch pass
  * through unchanged; references below a boundary that the log holds are gone, compacted ones are those that the compaction left, the others stay without a gap.
@@ -8,53 +8,18 @@ import { heldFrom } from '../records/stream-record.js';
 import type { StreamKey } from '../../protocol/types.js';
 import { compareCheckpointKeys, GROUP_MAX, type CheckpointItem } from '../checkpoint.js';
 import type { ColdRef, NamedProducer, StreamRecord } from '../records/types.js';
+import { BaseItems } from './base-items.js';
 import { movedSnapshot, newerSnapshot, type KeyChange, type Life, type LogOverlay } from './log-overlay.js';
+import { mergeSubscriptions } from './subscription-overlay.js';
 
 type StreamItem = Extract<CheckpointItem, { kind: 'stream' }>;
-
-/** Items of `base`, read one stream at a time. */
-class BaseItems {
-  readonly #items: AsyncIterator<CheckpointItem>;
-  #next: CheckpointItem | null = null;
-  #ended = false;
-
-  constructor(base: AsyncIterable<CheckpointItem>) {
-    this.#items = base[Symbol.asyncIterator]();
-  }
-
-  async peek(): Promise<CheckpointItem | null> {
-    if (this.#next === null && !this.#ended) {
-      const result = await this.#items.next();
-      if (result.done === true) this.#ended = true;
-      else this.#next = result.value;
-    }
-    return this.#next;
-  }
-
-  async take(): Promise<CheckpointItem | null> {
-    const item = await this.peek();
-    this.#next = null;
-    return item;
-  }
-
-  /** What follows the stream item that was taken, up to the next stream. */
-  async *rest(): AsyncGenerator<Exclude<CheckpointItem, StreamItem>> {
-    for (let item = await this.peek(); item !== null && item.kind !== 'stream'; item = await this.peek()) {
-      this.#next = null;
-      yield item;
-    }
-  }
-
-  async close(): Promise<void> {
-    await this.#items.return?.();
-  }
-}
 
 /** Merged items, in the order of a checkpoint. */
 export async function* mergeItems(base: AsyncIterable<CheckpointItem>, overlay: LogOverlay): AsyncGenerator<CheckpointItem> {
   const changed = [...overlay.keys.keys()].sort(compareCheckpointKeys);
   const items = new BaseItems(base);
   try {
+    yield* mergeSubscriptions(items, overlay.subscriptions);
     let at = 0;
     for (let item = await items.take(); item !== null; item = await items.take()) {
       if (item.kind !== 'stream') throw new Error('checkpoint items begin without a stream');
@@ -107,6 +72,7 @@ async function* together(item: StreamItem, items: BaseItems, change: KeyChange):
       for (const producer of more.producers) producers.set(producer.id, producer);
       continue;
     }
+    if (more.kind !== 'refs') throw new Error(`${more.kind} of a stream`);
     if (!written) yield* producersOf(withNewer(producers, life, sameLife), state);
     written = true;
     yield* refGroups(patched === null ? more.refs : patched.take(more.refs), state);

@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check';
 import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
-import type { BlockRef, ColdRef, ForkOrigin, NamedProducer, ObjectId, ObjectInfo, ProducerRecord, SnapshotRecord, StreamRecord } from './types.js';
+import type { BlockRef, ColdRef, ForkOrigin, LinkCursor, NamedLink, NamedProducer, ObjectId, ObjectInfo, ProducerRecord, SnapshotRecord, StreamRecord, SubscriptionConfig } from './types.js';
 
 export const anyCount = fc.oneof(fc.nat(300), fc.maxSafeNat(), fc.constant(Number.MAX_SAFE_INTEGER));
 export const anyTimeMs = fc.integer({ min: 0, max: 8_640_000_000_000_000 });
@@ -123,6 +123,22 @@ export const anyStreamRecord: fc.Arbitrary<StreamRecord> = fc
 
 function forkOf({ share, ...asked }: { readonly key: string; readonly incarnation: Incarnation; readonly offset: number; readonly sub: number; readonly share: number; readonly depth: number }, below: number): ForkOrigin {
   return { ...asked, key: asked.key as StreamKey, offset: asked.offset as Offset, at: Math.floor(below * share) as Offset };
+}
+
+const anyAcked = fc.integer({ min: -1, max: 2 ** 50 });
+export const anyLinkCursor: fc.Arbitrary<LinkCursor> = fc.record({ incarnation: anyIncarnation, acked: anyAcked });
+export const anyNamedLink: fc.Arbitrary<NamedLink> = fc.record({ key: anyKey, incarnation: fc.oneof(anyIncarnation, fc.constant(0 as Incarnation)), acked: anyAcked });
+export const anySubscriptionConfig: fc.Arbitrary<SubscriptionConfig> = fc.record({
+  type: fc.constantFrom('webhook' as const, 'pull-wake' as const), pattern: fc.option(anyText), webhookUrl: fc.option(anyText), wakeStream: fc.option(anyKey), leaseTtlMs: anyCount, description: fc.option(anyText),
+  digest: anyDigest, createdAtMs: anyTimeMs, origin: anyText,
+});
+
+/** A subscription as a test wants one. */
+export function sampleSubscription(changes: Partial<SubscriptionConfig> = {}): SubscriptionConfig {
+  return {
+    type: 'webhook', pattern: 'demo/**', webhookUrl: 'https://example.com/hook', wakeStream: null, leaseTtlMs: 30_000, description: null, digest: 'cd'.repeat(32), createdAtMs: 1_700_000_000_000,
+    origin: 'http://127.0.0.1:4437', ...changes,
+  };
 }
 
 /** Where a fork of a sample began. */

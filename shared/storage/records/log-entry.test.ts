@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
 import { BadBytes, sealed } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
-import { anyBlockRef, anyColdRef, anyCrc, anyIncarnation, anyKey, anyNamedProducer, anyObjectId, anyObjectInfo, anySnapshot, anyStreamRecord, anyText, anyTimeMs, sampleColdRef, sampleProducer, sampleStreamRecord } from './arbitrary.contract.js';
+import { anyBlockRef, anyColdRef, anyCrc, anyIncarnation, anyKey, anyLinkCursor, anyNamedLink, anyNamedProducer, anyObjectId, anyObjectInfo, anySnapshot, anyStreamRecord, anySubscriptionConfig, anyText, anyTimeMs, sampleColdRef, sampleProducer, sampleStreamRecord, sampleSubscription } from './arbitrary.contract.js';
 import { decodeLogEntry, encodeLogEntry } from './log-entry.js';
 import type { ColdRef, CompactedRange, LogDelta, LogEntry, LogRecord } from './types.js';
 
@@ -23,6 +23,11 @@ const anyDelta: fc.Arbitrary<LogDelta> = fc.oneof(
   fc.record({ kind: fc.constant('purge' as const), bucket: anyText }),
   fc.record({ kind: fc.constant('collect' as const), objects: fc.array(anyObjectId, { maxLength: 5 }) }),
   fc.record({ kind: fc.constant('compact' as const), key: anyKey, incarnation: anyIncarnation, ranges: fc.array(anyCompactedRange, { maxLength: 3 }), snapshot: fc.option(fc.record({ offset: fc.nat().map((at) => at as Offset), was: anyBlockRef, ref: anyBlockRef })) }),
+  fc.record({
+    kind: fc.constant('subscription' as const), id: anyText, config: anySubscriptionConfig, whole: fc.boolean(), links: fc.array(anyNamedLink, { maxLength: 3 }), unlinked: fc.array(anyKey, { maxLength: 3 }),
+    cursors: fc.array(anyLinkCursor, { maxLength: 5 }),
+  }),
+  fc.record({ kind: fc.constant('unsubscribe' as const), id: anyText }),
 );
 
 const position = { partition: fc.integer({ min: 0, max: 1_023 }), session: fc.integer({ min: 0, max: 262_143 }), seq: fc.integer({ min: 0, max: 9_999_999_999 }) };
@@ -55,6 +60,14 @@ const incarnation = (2 ** 52 + 5) as Incarnation;
 const seal = { kind: 'seal', key, state: sampleStreamRecord(), producers: [{ id: 'meter', ...sampleProducer() }], refs: [sampleColdRef()] } as const;
 
 describe('log entry', () => {
+  it('gives a change a number of its own for ever', () => {
+    const first = (delta: LogDelta): number => encodeLogEntry(record([delta], { objects: [], plan: null, writtenAtMs: 0 }))[12]!;
+    const config = sampleSubscription({ pattern: null, webhookUrl: null, origin: '' });
+    expect(first({ kind: 'purge', bucket: '' })).toBe(3);
+    expect(first({ kind: 'subscription', id: '', config, whole: true, links: [], unlinked: [], cursors: [] })).toBe(7);
+    expect(first({ kind: 'unsubscribe', id: '' })).toBe(8);
+  });
+
   it('I10 comes back as it was written', () => {
     fc.assert(fc.property(anyEntry, (entry) => { expect(decodeLogEntry(encodeLogEntry(entry))).toEqual(entry); }));
   });
@@ -62,6 +75,8 @@ describe('log entry', () => {
   it('I9 refuses every cut and every flipped bit, compressed or not', () => {
     expectEveryDamageRefused(encodeLogEntry({ kind: 'fence', partition: 0, session: 3, seq: 8, fencedBy: 4 }), decodeLogEntry);
     expectEveryDamageRefused(encodeLogEntry(record([seal, { kind: 'delete', key, incarnation }])), decodeLogEntry);
+    const subscription = { kind: 'subscription', id: 's', config: sampleSubscription(), whole: true, links: [{ key, incarnation, acked: 7 }], unlinked: [key], cursors: [{ incarnation, acked: -1 }] } as const;
+    expectEveryDamageRefused(encodeLogEntry(record([subscription, { kind: 'unsubscribe', id: 't' }])), decodeLogEntry);
     expectEveryDamageRefused(encodeLogEntry(record(Array.from({ length: 40 }, () => ({ kind: 'delete', key, incarnation }) as const))), decodeLogEntry);
   });
 

@@ -13,6 +13,7 @@ import { COMPACTED_RANGE_BYTES_MIN, readBlockRef, readCompactedRange, readRefs, 
 import { OBJECT_ID_BYTES_MIN, OBJECT_INFO_BYTES_MIN, PLAN_MAX, SESSION_MAX, readObjectId, readObjectInfo, writeObjectId, writeObjectInfo } from './object-id.js';
 import { NAMED_PRODUCER_BYTES_MIN, readNamedProducer, writeNamedProducer } from './producer-record.js';
 import { readSnapshotRecord, writeSnapshotRecord } from './snapshot-record.js';
+import { LINK_CURSOR_BYTES_MIN, NAMED_LINK_BYTES_MIN, readLinkCursor, readNamedLink, readSubscriptionConfig, writeLinkCursor, writeNamedLink, writeSubscriptionConfig } from './subscription-config.js';
 import { readIncarnation, readStreamRecord, writeStreamRecord } from './stream-record.js';
 import type { CompactedSnapshot, LogDelta, LogEntry, LogRecord } from './types.js';
 
@@ -30,7 +31,9 @@ export const LOG_ENTRY_RAW_BYTES_MAX = 268_435_456;
 /** Shorter bodies are left as they are. */
 const COMPRESS_FROM_BYTES = 512;
 
-const DELTAS = ['seal', 'offload', 'delete', 'purge', 'collect', 'compact'] as const;
+/** Numbers of changes: never given to another one. */
+const CODES: Readonly<Record<LogDelta['kind'], number>> = { seal: 0, offload: 1, delete: 2, purge: 3, collect: 4, compact: 5, subscription: 7, unsubscribe: 8 };
+const KINDS = new Map(Object.entries(CODES).map(([kind, code]) => [code, kind as LogDelta['kind']]));
 
 /** Scratch for the body, apart from that of the envelope. */
 const body = new ByteWriter(16_384);
@@ -114,7 +117,7 @@ function readBody(reader: ByteReader): Omit<LogRecord, 'kind' | 'partition' | 's
 }
 
 function writeDelta(writer: ByteWriter, delta: LogDelta): void {
-  writer.u8(DELTAS.indexOf(delta.kind));
+  writer.u8(CODES[delta.kind]);
   switch (delta.kind) {
     case 'seal':
       writer.string(delta.key);
@@ -147,13 +150,18 @@ function writeDelta(writer: ByteWriter, delta: LogDelta): void {
       writer.bool(delta.snapshot !== null);
       if (delta.snapshot !== null) writeCompactedSnapshot(writer, delta.snapshot);
       return;
+    case 'subscription':
+      return writeSubscription(writer, delta);
+    case 'unsubscribe':
+      writer.string(delta.id);
+      return;
     default:
       throw new Error(`unknown change ${(delta satisfies never as LogDelta).kind}`);
   }
 }
 
 function readDelta(reader: ByteReader): LogDelta {
-  const kind = DELTAS[reader.u8()];
+  const kind = KINDS.get(reader.u8());
   switch (kind) {
     case 'seal':
       return { kind, key: reader.string() as StreamKey, state: readStreamRecord(reader), producers: reader.many(NAMED_PRODUCER_BYTES_MIN, readNamedProducer), refs: readRefs(reader) };
@@ -173,6 +181,13 @@ function readDelta(reader: ByteReader): LogDelta {
         ranges: reader.many(COMPACTED_RANGE_BYTES_MIN, readCompactedRange),
         snapshot: reader.bool() ? readCompactedSnapshot(reader) : null,
       };
+    case 'subscription':
+      return {
+        kind, id: reader.string(), config: readSubscriptionConfig(reader), whole: reader.bool(), links: reader.many(NAMED_LINK_BYTES_MIN, readNamedLink),
+        unlinked: reader.many(1, (each) => each.string() as StreamKey), cursors: reader.many(LINK_CURSOR_BYTES_MIN, readLinkCursor),
+      };
+    case 'unsubscribe':
+      return { kind, id: reader.string() };
     default:
       throw reader.bad('unknown change');
   }
@@ -186,4 +201,16 @@ function writeCompactedSnapshot(writer: ByteWriter, { offset, was, ref }: Compac
 
 function readCompactedSnapshot(reader: ByteReader): CompactedSnapshot {
   return { offset: reader.varint() as Offset, was: readBlockRef(reader), ref: readBlockRef(reader) };
+}
+
+function writeSubscription(writer: ByteWriter, { id, config, whole, links, unlinked, cursors }: Extract<LogDelta, { kind: 'subscription' }>): void {
+  writer.string(id);
+  writeSubscriptionConfig(writer, config);
+  writer.bool(whole);
+  writer.varint(links.length);
+  for (const link of links) writeNamedLink(writer, link);
+  writer.varint(unlinked.length);
+  for (const key of unlinked) writer.string(key);
+  writer.varint(cursors.length);
+  for (const cursor of cursors) writeLinkCursor(writer, cursor);
 }

@@ -152,6 +152,32 @@ export interface ObjectInfo {
   readonly crc: number;
 }
 
+/** What a subscription was asked for (requirements section 29). It never changes; another one of the same id is another subscription. */
+export interface SubscriptionConfig {
+  readonly type: 'webhook' | 'pull-wake';
+  readonly pattern: string | null;
+  readonly webhookUrl: string | null;
+  readonly wakeStream: StreamKey | null;
+  readonly leaseTtlMs: number;
+  readonly description: string | null;
+  /** SHA-256 of the configuration in its normal form, hex. */
+  readonly digest: string;
+  readonly createdAtMs: number;
+  /** Origin in `callback_url`. */
+  readonly origin: string;
+}
+
+/** How far a stream was acknowledged; -1: not at all, which is before an empty stream's tail of 0. */
+export interface LinkCursor {
+  readonly incarnation: Incarnation;
+  readonly acked: number;
+}
+
+/** A stream that a subscription names itself; incarnation 0: there was no such stream. */
+export interface NamedLink extends LinkCursor {
+  readonly key: StreamKey;
+}
+
 /** One change that the log holds. */
 export type LogDelta =
   /** State at the sealed end and what was sealed since the last record; `refs` may be empty (only state changed). */
@@ -163,7 +189,17 @@ export type LogDelta =
   /** Objects that no reference names any more, as the older of two checkpoints holds; they may be deleted once this exists (I8). */
   | { readonly kind: 'collect'; readonly objects: readonly ObjectId[] }
   /** The same bytes of one life of a stream in other objects: each part holds as long as what it replaces is still exactly what was read (I6). */
-  | { readonly kind: 'compact'; readonly key: StreamKey; readonly incarnation: Incarnation; readonly ranges: readonly CompactedRange[]; readonly snapshot: CompactedSnapshot | null };
+  | { readonly kind: 'compact'; readonly key: StreamKey; readonly incarnation: Incarnation; readonly ranges: readonly CompactedRange[]; readonly snapshot: CompactedSnapshot | null }
+  /**
+   * A subscription and the cursors that moved since the last record; `whole`: all it has, what the log held of its id counts no more. Deliveries and their generations are not in the log: a restore begins
+   * them anew, above every generation that was ever told.
+   */
+  | {
+      readonly kind: 'subscription'; readonly id: string; readonly config: SubscriptionConfig; readonly whole: boolean;
+      readonly links: readonly NamedLink[]; readonly unlinked: readonly StreamKey[]; readonly cursors: readonly LinkCursor[];
+    }
+  | { readonly kind: 'unsubscribe'; readonly id: string };
+
 
 /** References [from, to) of a stream give way to `refs`, which cover the same range. */
 export interface CompactedRange {

@@ -3,7 +3,7 @@
  */
 import type { ObjectStore } from '../../../../shared/storage/object-store.js';
 import { heldFrom } from '../../../../shared/storage/records/stream-record.js';
-import { entriesOfItems } from '../../../../shared/storage/checkpoint.js';
+import { entriesOfItems, type CheckpointItem } from '../../../../shared/storage/checkpoint.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import type { ObjectId, ObjectInfo } from '../../../../shared/storage/records/types.js';
 import { checkpointItems, newestCheckpoints, readManifest } from '../../../../shared/storage/history/checkpoints.js';
@@ -12,6 +12,7 @@ import { LogOverlay } from '../../../../shared/storage/history/log-overlay.js';
 import { mergeItems } from '../../../../shared/storage/history/merge-items.js';
 import { newestSession } from '../sessions.js';
 import { Findings } from './findings.js';
+import type { LoggedSubscriptions } from './subscriptions.js';
 
 /** Looks at a history whose checkpoints a running node replaces meanwhile. */
 const LOOKS_MAX = 5;
@@ -26,6 +27,8 @@ export interface HistoryReport {
 export interface HistoryCheckOptions {
   readonly objects: ObjectStore;
   readonly partition: number;
+  /** Told what the newest history holds. */
+  readonly subscriptions: LoggedSubscriptions;
   readonly findings: Findings;
   readonly signal: AbortSignal;
   /** The hot store knows the object, so it is looked at there. */
@@ -34,7 +37,7 @@ export interface HistoryCheckOptions {
 
 /** Reads what a restore of the partition would read, all of it: from the newest checkpoint, and from the one before, which is kept as long for that. */
 export async function checkHistory(options: HistoryCheckOptions): Promise<HistoryReport> {
-  const { objects, partition, findings } = options;
+  const { objects, partition, subscriptions, findings } = options;
   const where = `the log of partition ${partition}`;
   for (let look = 1; ; look++) {
     const faults = new Findings();
@@ -43,8 +46,8 @@ export async function checkHistory(options: HistoryCheckOptions): Promise<Histor
     await faults.attempt(where, async () => {
       const found = await newestCheckpoints(objects, partition);
       at = JSON.stringify(found);
-      if (found.older !== null) await checkFrom(options, faults, found.older, `${where} behind the checkpoint before the newest`);
-      report = await checkFrom(options, faults, found.newest, where);
+      if (found.older !== null) await checkFrom(options, faults, found.older, `${where} behind the checkpoint before the newest`, (items) => items);
+      report = await checkFrom(options, faults, found.newest, where, (items) => subscriptions.noting(items));
     });
     // What a collection took away meanwhile is no fault.
     const moved = faults.count > 0 && look < LOOKS_MAX && JSON.stringify(await newestCheckpoints(objects, partition).catch(() => null)) !== at;
@@ -54,7 +57,9 @@ export async function checkHistory(options: HistoryCheckOptions): Promise<Histor
   }
 }
 
-async function checkFrom({ objects, partition, signal, isKnown }: HistoryCheckOptions, findings: Findings, at: LogPosition | null, where: string): Promise<HistoryReport> {
+type Noting = (items: AsyncIterable<CheckpointItem>) => AsyncIterable<CheckpointItem>;
+
+async function checkFrom({ objects, partition, signal, isKnown }: HistoryCheckOptions, findings: Findings, at: LogPosition | null, where: string, noting: Noting): Promise<HistoryReport> {
   const sessions = await newestSession(objects, partition);
   const manifest = at === null ? null : await readManifest(objects, partition, at);
   const overlay = new LogOverlay();
@@ -68,7 +73,7 @@ async function checkFrom({ objects, partition, signal, isKnown }: HistoryCheckOp
   for (const object of manifest?.objects ?? []) if (!overlay.collected.has(objectKey(object.id))) known.set(objectKey(object.id), object);
   for (const [key, object] of overlay.objects) known.set(key, object);
   const named = new Set<string>();
-  for await (const { key, state, refs } of entriesOfItems(mergeItems(checkpointItems(objects, manifest), overlay))) {
+  for await (const { key, state, refs } of entriesOfItems(noting(mergeItems(checkpointItems(objects, manifest), overlay)))) {
     streams++;
     const end = refs.at(-1)?.end ?? heldFrom(state);
     if (end !== state.tail && heldFrom(state) !== state.tail) findings.add(where, `says that ${key} ends at ${state.tail}, its references end at ${end}`);

@@ -28,6 +28,7 @@
  * | subscriptionCursorRow | 0x33 | subscription    | number (4), incarnation (8)                                | cursor                    | replaced, deleted  |
  * | subscriptionLinkRow   | 0x34 | subscription    | number (4), stream key                                     | incarnation, cursor       | replaced, deleted  |
  * | subscriptionKeysRow   | 0x35 | directory       | name                                                       | counter, secret, signing keys | replaced       |
+ * | subscriptionLoggedRow | 0x36 | directory       | id                                                         | none                      | put, deleted       |
  *
  * Numbers in keys are big-endian. The durable store adds a sum over key and value behind every value but those of data and marker rows, which carry their own.
  */
@@ -55,6 +56,7 @@ import { subscriptionCursorRow } from './subscription-cursor.js';
 import { subscriptionEndRow } from './subscription-end.js';
 import { subscriptionKeysRow } from './subscription-keys.js';
 import { subscriptionLinkRow } from './subscription-link.js';
+import { subscriptionLoggedRow } from './subscription-logged.js';
 import { subscriptionRow } from './subscription.js';
 import { unpinRow } from './unpin.js';
 
@@ -85,10 +87,11 @@ export const ROWS = {
   subscriptionCursor: subscriptionCursorRow,
   subscriptionLink: subscriptionLinkRow,
   subscriptionKeys: subscriptionKeysRow,
+  subscriptionLogged: subscriptionLoggedRow,
 } as const satisfies { readonly [K in keyof typeof KIND]: { readonly kind: (typeof KIND)[K] } };
 
 export { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, journalRow, markerRow, metaRow, nameRow, objectRow, partRow, producerRow, refRow, snapshotRow, streamRow, unpinRow,
-  subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionKeysRow, subscriptionLinkRow, subscriptionRow };
+  subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionKeysRow, subscriptionLinkRow, subscriptionLoggedRow, subscriptionRow };
 export type { Applied } from './applied.js';
 export { BODY_CHUNK_MAX } from './body.js';
 export type { BucketFence } from './bucket-fence.js';
@@ -101,7 +104,6 @@ export { MARKER_RING, type Marker } from './marker.js';
 export { META } from './meta.js';
 export type { ObjectUse } from './object.js';
 export type { Part } from './part.js';
-export type { LinkCursor } from './subscription-base.js';
 export type { StoredSigningKey, SubscriptionKeys } from './subscription-keys.js';
 export type { SubscriptionRecord, SubscriptionType, WakePhase } from './subscription.js';
 export type { Unpin } from './unpin.js';

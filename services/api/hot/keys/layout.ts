@@ -36,6 +36,7 @@ export const KIND = {
   subscriptionCursor: 0x33,
   subscriptionLink: 0x34,
   subscriptionKeys: 0x35,
+  subscriptionLogged: 0x36,
 } as const;
 
 if (new Set<number>(Object.values(KIND)).size !== Object.keys(KIND).length) throw new Error('two kinds of rows share a kind byte');

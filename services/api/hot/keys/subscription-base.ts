@@ -2,17 +2,12 @@
  * Cursors of many streams that a pattern matched, as they were when the row was written: `kind | number of the subscription (4) | page (4)` -> pairs of incarnation and cursor. The page of a stream
  * follows from its incarnation. A stream may have a row of its own too (`subscriptionCursorRow`): cursors only grow, so the larger one counts.
  */
-import type { Incarnation } from '../../../../shared/protocol/types.js';
 import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { LINK_CURSOR_BYTES_MIN, readLinkCursor, writeLinkCursor } from '../../../../shared/storage/records/subscription-config.js';
+import type { LinkCursor } from '../../../../shared/storage/records/types.js';
 import { KIND, KeyReader, newKey, putU32, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
-
-/** A stream and how far it was acknowledged; -1: not at all, which is before an empty stream's tail of 0. */
-export interface LinkCursor {
-  readonly incarnation: Incarnation;
-  readonly acked: number;
-}
 
 export const subscriptionBaseRow = {
   kind: KIND.subscriptionBase,
@@ -36,13 +31,10 @@ export const subscriptionBaseRow = {
   encode(links: readonly LinkCursor[]): Buffer {
     return sealed(VERSION, links, (writer) => {
       writer.varint(links.length);
-      for (const { incarnation, acked } of links) {
-        writer.varint(incarnation);
-        writer.varint(acked + 1);
-      }
+      for (const link of links) writeLinkCursor(writer, link);
     });
   },
   decode(value: Buffer): LinkCursor[] {
-    return unsealed(value, 'subscription base row', VERSION, (reader) => reader.many(2, (each) => ({ incarnation: each.varint() as Incarnation, acked: each.varint() - 1 })));
+    return unsealed(value, 'subscription base row', VERSION, (reader) => reader.many(LINK_CURSOR_BYTES_MIN, readLinkCursor));
   },
 };

@@ -1,8 +1,11 @@
 /** What the subscriptions of the directory share: `kind | name` -> counter, secret of the tokens, signing keys. One row. */
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { sealed, unsealed, type ByteReader } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putText, textBytes, within, type KeyRange } from './layout.js';
 
-const VERSION = 1;
+const VERSION = 2;
+/** Without a floor. */
+const VERSION_BEFORE = 1;
+const WHAT = 'subscription keys row';
 const KEY_BYTES_MAX = 1_024;
 
 export interface StoredSigningKey {
@@ -18,9 +21,12 @@ export interface StoredSigningKey {
 export interface SubscriptionKeys {
   /** Number of the next subscription. */
   readonly nextNumber: number;
+  /** Empty, as are the signing keys: a restore left it to the node to make new ones. */
   readonly tokenSecret: Buffer;
   /** Newest first. */
   readonly signing: readonly StoredSigningKey[];
+  /** Generations of new subscriptions lie above it: those at or below it may have been told before a restore. */
+  readonly generationFloor: number;
 }
 
 export const subscriptionKeysRow = {
@@ -35,7 +41,7 @@ export const subscriptionKeysRow = {
     return { name: new KeyReader(key, 'subscription keys', KIND.subscriptionKeys, 1).text() };
   },
   encode(keys: SubscriptionKeys): Buffer {
-    return sealed(VERSION, keys, (writer, { nextNumber, tokenSecret, signing }) => {
+    return sealed(VERSION, keys, (writer, { nextNumber, tokenSecret, signing, generationFloor }) => {
       writer.varint(nextNumber);
       writer.bytes(tokenSecret);
       writer.varint(signing.length);
@@ -45,13 +51,19 @@ export const subscriptionKeysRow = {
         writer.varint(createdAtMs);
         writer.varint(retiredAtMs);
       }
+      writer.varint(generationFloor);
     });
   },
   decode(value: Buffer): SubscriptionKeys {
-    return unsealed(value, 'subscription keys row', VERSION, (reader) => ({
-      nextNumber: reader.varint(),
-      tokenSecret: reader.bytes(KEY_BYTES_MAX),
-      signing: reader.many(4, (each) => ({ privateKey: each.bytes(KEY_BYTES_MAX), publicKey: each.bytes(KEY_BYTES_MAX), createdAtMs: each.varint(), retiredAtMs: each.varint() })),
-    }));
+    if (value[0] === VERSION_BEFORE) return unsealed(value, WHAT, VERSION_BEFORE, (reader) => ({ ...read(reader), generationFloor: 0 }));
+    return unsealed(value, WHAT, VERSION, (reader) => ({ ...read(reader), generationFloor: reader.varint() }));
   },
 };
+
+function read(reader: ByteReader): Omit<SubscriptionKeys, 'generationFloor'> {
+  return {
+    nextNumber: reader.varint(),
+    tokenSecret: reader.bytes(KEY_BYTES_MAX),
+    signing: reader.many(4, (each) => ({ privateKey: each.bytes(KEY_BYTES_MAX), publicKey: each.bytes(KEY_BYTES_MAX), createdAtMs: each.varint(), retiredAtMs: each.varint() })),
+  };
+}

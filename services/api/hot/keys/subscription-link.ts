@@ -1,8 +1,9 @@
 /** A stream that a subscription names itself: `kind | number of the subscription (4) | stream key` -> its incarnation (0: there was none) and cursor. Replaced, deleted with the link. */
-import type { Incarnation, StreamKey } from '../../../../shared/protocol/types.js';
+import type { StreamKey } from '../../../../shared/protocol/types.js';
 import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { readLinkCursor, writeLinkCursor } from '../../../../shared/storage/records/subscription-config.js';
+import type { LinkCursor } from '../../../../shared/storage/records/types.js';
 import { KIND, KeyReader, newKey, putText, putU32, textBytes, within, type KeyRange } from './layout.js';
-import type { LinkCursor } from './subscription-base.js';
 
 const VERSION = 1;
 
@@ -23,12 +24,9 @@ export const subscriptionLinkRow = {
     return { number: reader.u32(), key: reader.streamKey() };
   },
   encode(link: LinkCursor): Buffer {
-    return sealed(VERSION, link, (writer, { incarnation, acked }) => {
-      writer.varint(incarnation);
-      writer.varint(acked + 1);
-    });
+    return sealed(VERSION, link, writeLinkCursor);
   },
   decode(value: Buffer): LinkCursor {
-    return unsealed(value, 'subscription link row', VERSION, (reader) => ({ incarnation: reader.varint() as Incarnation, acked: reader.varint() - 1 }));
+    return unsealed(value, 'subscription link row', VERSION, readLinkCursor);
   },
 };

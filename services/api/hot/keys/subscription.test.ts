@@ -4,7 +4,7 @@ import type { StreamKey } from '../../../../shared/protocol/types.js';
 import { anyCount, anyIncarnation, anyKey, anyTimeMs } from '../../../../shared/storage/records/arbitrary.contract.js';
 
 import { BadBytes, sealed } from '../../../../shared/storage/codec.js';
-import { subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionKeysRow, subscriptionLinkRow, subscriptionRow } from './index.js';
+import { subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionKeysRow, subscriptionLinkRow, subscriptionLoggedRow, subscriptionRow } from './index.js';
 import { rowContract, valueContract } from './row.contract.js';
 
 const anyId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 });
@@ -20,7 +20,7 @@ const anyRecord = fc.record({
 });
 const anyBytes = fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes));
 const anyKeys = fc.record({
-  nextNumber: anyCount, tokenSecret: anyBytes, signing: fc.array(fc.record({ privateKey: anyBytes, publicKey: anyBytes, createdAtMs: fc.nat(), retiredAtMs: fc.nat() }), { maxLength: 3 }),
+  nextNumber: anyCount, tokenSecret: anyBytes, signing: fc.array(fc.record({ privateKey: anyBytes, publicKey: anyBytes, createdAtMs: fc.nat(), retiredAtMs: fc.nat() }), { maxLength: 3 }), generationFloor: anyCount,
 });
 
 function kind<P extends readonly (number | string)[], V>(name: string, row: Parameters<typeof rowContract<P, V>>[1]): void {
@@ -68,6 +68,30 @@ kind('subscription link', {
 kind('subscription keys', {
   kind: subscriptionKeysRow.kind, parts: fc.tuple(anyId), key: ([name]) => subscriptionKeysRow.key(name), decodeKey: (key) => [subscriptionKeysRow.decodeKey(key).name] as [string],
   ranges: [{ fixed: 0, range: () => subscriptionKeysRow.range() }], values: anyKeys, encode: subscriptionKeysRow.encode, decode: subscriptionKeysRow.decode,
+});
+
+rowContract('subscription logged', {
+  kind: subscriptionLoggedRow.kind, parts: fc.tuple(anyId), key: ([id]) => subscriptionLoggedRow.key(id), decodeKey: (key) => [subscriptionLoggedRow.decodeKey(key).id] as [string],
+  ranges: [{ fixed: 0, range: () => subscriptionLoggedRow.range() }], values: fc.constant(undefined), encode: () => subscriptionLoggedRow.encode(), decode: (value) => subscriptionLoggedRow.decode(value) ?? undefined,
+});
+
+it('reads the keys of a version without a floor', () => {
+  fc.assert(fc.property(anyKeys, (keys) => {
+    const before = sealed(1, keys, (writer, { nextNumber, tokenSecret, signing }) => {
+      writer.varint(nextNumber);
+      writer.bytes(tokenSecret);
+      writer.varint(signing.length);
+      for (const { privateKey, publicKey, createdAtMs, retiredAtMs } of signing) {
+        writer.bytes(privateKey);
+        writer.bytes(publicKey);
+        writer.varint(createdAtMs);
+        writer.varint(retiredAtMs);
+      }
+    });
+    expect(subscriptionKeysRow.decode(before)).toEqual({ ...keys, generationFloor: 0 });
+  }));
+  expect(() => subscriptionKeysRow.decode(sealed(3, null, () => undefined))).toThrow(BadBytes);
+  expect(() => subscriptionLoggedRow.decode(Buffer.from('x'))).toThrow(BadBytes);
 });
 
 it('refuses a subscription of an unknown type and one without a page', () => {

@@ -7,18 +7,8 @@
 import { Client, type Dispatcher } from 'undici';
 import { withSignal } from '../../../shared/time/joined-signal.js';
 import { ANSWER_BYTES_MAX, CONNECT_MS } from './limits.js';
+import type { Delivery, DeliveryOutcome } from '../node-port.js';
 import { TargetRefused, type WebhookTargets } from './targets.js';
-
-export interface Delivery {
-  readonly url: string;
-  readonly body: Buffer;
-  /** Value of `Webhook-Signature`. */
-  readonly signature: string;
-  readonly deadlineMs: number;
-}
-
-/** `done`: the receiver has finished; `accepted`: it took the wake; `failed`: it did not, as far as is known. */
-export type DeliveryOutcome = { readonly kind: 'done' | 'accepted' } | { readonly kind: 'failed'; /** Without a secret. */ readonly why: string };
 
 /** Never rejects but when `signal` fires: then nothing is known of the outcome. */
 export async function deliver(delivery: Delivery, targets: WebhookTargets, signal: AbortSignal): Promise<DeliveryOutcome> {
