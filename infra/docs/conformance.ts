@@ -46,7 +46,6 @@ const WITHOUT_TEST: Readonly<Record<string, string>> = {
   'LEAD-06': CLUSTER,
   'LEAD-08': CLUSTER,
   ...Object.fromEntries(Array.from({ length: 13 }, (_, i) => [`RDR-${String(i + 1).padStart(2, '0')}`, CLUSTER])),
-  'SUB-12': 'a list of allowed domains is left to a proxy: addresses are judged instead (SUB-11)',
   'SEC-05': 'TLS ends in front of the node, as `docs/operations.md` says; links follow `FIRN_PUBLIC_URL` then (CRE-10 in `services/api/http/app.test.ts`)',
   'SEC-07': 'a rate is for what stands in front of the node; it limits what it holds itself (`test/bad-input/limits.test.ts`)',
 };

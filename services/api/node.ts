@@ -47,7 +47,7 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   const { logger, now = processClock, random = Math.random } = deps;
   refuseMissingParts(config);
   const metrics = createMetrics();
-  const targets = new WebhookTargets(config.webhookAllow);
+  const targets = new WebhookTargets(config.webhookAllow, config.webhookDomains);
   const deliveries = new Deliveries({ targets });
   const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps), deliveries: { side: deliveries, targets } });
   if (engine.cold.runner !== null) deliveries.use(engine.cold.runner);

@@ -9,7 +9,7 @@ import type { Context } from './context.js';
 const CLIENT_KEYS: ReadonlySet<string> = new Set(['host', 'port', 'adminHost', 'adminPort', 'adminToken', 'nodeAdminUrl', 'log']);
 
 /** What a worker uses besides: its queue, its object store, and where webhooks may go from it. */
-const WORKER_KEYS = /^(redisUrl|cold|s3\w*|webhookAllow)$/;
+const WORKER_KEYS = /^(redisUrl|cold|s3\w*|webhook\w*)$/;
 
 export type Role = 'node' | 'worker' | 'client';
 

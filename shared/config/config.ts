@@ -55,6 +55,8 @@ export interface Config {
   readonly corsOrigins: readonly string[];
   /** IP addresses and ranges `address/bits`. */
   readonly webhookAllow: readonly string[];
+  /** Hosts, or `*.` and a domain, in lower case; empty: any. */
+  readonly webhookDomains: readonly string[];
   readonly auth: string | null;
   readonly allowOpen: boolean;
   readonly log: LogLevel;
@@ -169,6 +171,7 @@ function compose(parsed: Parsed, role: ConfigSource['role'], warnings: readonly 
     snapshotBytesMax: parsed.snapshotBytesMax ?? (cold === 'none' ? SNAPSHOT_BYTES_MAX_WITHOUT_COLD : SNAPSHOT_BYTES_CEILING),
     corsOrigins: parsed.corsOrigins ?? [],
     webhookAllow: webhookAllow.includes('none') ? [] : webhookAllow,
+    webhookDomains: parsed.webhookDomains ?? [],
     auth: parsed.auth ?? null,
     allowOpen: parsed.allowOpen ?? false,
     log: parsed.log ?? 'info',

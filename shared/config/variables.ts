@@ -107,6 +107,9 @@ const NONE = 'none';
 const CORS_ENTRY = z.union([z.literal('*'), ORIGIN]);
 const WEBHOOK_ENTRY = checked((value) => value === 'none' || isAddressRange(value));
 
+/** In the form in which a URL gives its host. */
+const WEBHOOK_DOMAIN = checked((value) => /^(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*$/.test(value) && value.length <= 253).transform((value) => value.toLowerCase());
+
 export const VARIABLES = {
   host: text('FIRN_HOST', HOST, HOST_ALLOWED, '127.0.0.1', 'Address of the client listener: both surfaces, nothing else.'),
   port: whole('FIRN_PORT', 0, 65_535, '4437', 'Port of the client listener; 0 takes a free one, named by the `listening` line.'),
@@ -143,6 +146,7 @@ export const VARIABLES = {
   snapshotBytesMax: whole('FIRN_SNAPSHOT_BYTES_MAX', 1, SNAPSHOT_BYTES_CEILING, `1073741824; with \`FIRN_COLD=none\` ${SNAPSHOT_BYTES_MAX_WITHOUT_COLD}`, 'Largest snapshot, bytes.'),
   corsOrigins: list('FIRN_CORS_ORIGINS', CORS_ENTRY, '*, or http and https origins separated by commas', NONE, 'Origins that get `Access-Control-Allow-Origin`, with every protocol header exposed.'),
   webhookAllow: list('FIRN_WEBHOOK_ALLOW', WEBHOOK_ENTRY, 'none, or IP addresses and ranges (address/bits) separated by commas', 'loopback while the node listens on loopback (for a worker: and finds its node there), else none', 'Private addresses that webhooks may reach from the process that sends them: the node, and each worker with its own setting.'),
+  webhookDomains: list('FIRN_WEBHOOK_DOMAINS', WEBHOOK_DOMAIN, 'host names, and *. with a domain for everything below it, separated by commas', 'any', 'Hosts that webhooks may go to, and no others; a worker has its own setting.'),
   auth: text('FIRN_AUTH', /^[^\0]+$/, 'the path of an auth configuration', NONE, 'Auth configuration. Without it a node listens on loopback only, unless `FIRN_ALLOW_OPEN=1`.'),
   allowOpen: flag('FIRN_ALLOW_OPEN', '0', 'Listen beyond loopback without auth.'),
   log: choice('FIRN_LOG', LOG_LEVELS, 'info', 'Level of the log: JSON lines on standard output.'),

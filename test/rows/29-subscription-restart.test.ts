@@ -173,3 +173,27 @@ it('SUB-17 SUB-28 links lead to where the operator says the node is', async () =
   expect((await hook.next()).body.callback_url).toBe(`https://logs.example.com/v1/stream/__ds/subscriptions/${encodeURIComponent(`${name}/ü ?`)}/callback`);
   expect((await sub.shown()).webhook!.signing.jwks_url).toBe('https://logs.example.com/v1/stream/__ds/jwks.json');
 });
+
+it('SUB-12 only domains that the operator lists are taken, and told', async () => {
+  await started();
+  const name = uniqueId();
+  const hook = await receiver();
+  await node.restart({ FIRN_WEBHOOK_DOMAINS: '*.team.example, 127.0.0.1' });
+  const of = (url: string): object => ({ type: 'webhook', pattern: `${name}/*`, webhook: { url } });
+  for (const url of ['https://worker.example/h', 'https://team.example/h', hook.url.replace('127.0.0.1', 'localhost')]) {
+    const answer = await new Sub(node).put(of(url));
+    expect([url, answer.status, answer.code]).toEqual([url, 400, 'WEBHOOK_URL_REJECTED']);
+  }
+  expect((await new Sub(node).put(of('https://a.team.example/h'))).status).toBe(201);
+  const sub = new Sub(node);
+  await sub.webhook(hook, `${name}/*`);
+  await streamOf(`${name}/s`).create({ type: TEXT, body: 'x' });
+  await hook.next();
+  // A list that is shorter later holds for subscriptions that are there.
+  await node.restart({ FIRN_WEBHOOK_DOMAINS: '*.team.example' });
+  await streamOf(`${name}/s`).append('more', { type: TEXT });
+  await until(async () => (await sub.shown()).status === 'failed');
+  expect(await hook.silence(100)).toBe(true);
+  await node.restart();
+  await hook.next();
+});

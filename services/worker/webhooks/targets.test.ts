@@ -46,6 +46,21 @@ describe('targets of webhooks', () => {
     expect(takes('https://192.168.0.1/h', ['10.0.0.0/8'])).toBe(false);
   });
 
+  it('SUB-12 takes the domains alone that the operator lists, where he lists some', () => {
+    const refused = (url: string): boolean => {
+      try {
+        new WebhookTargets(DEVELOPMENT, ['hooks.example', '*.team.example', '127.0.0.1', '10.0.0.1']).check(url);
+        return false;
+      } catch {
+        return true;
+      }
+    };
+    for (const url of ['https://hooks.example/h', 'https://HOOKS.example./h', 'https://a.team.example', 'https://a.b.team.example', 'http://127.0.0.1:1/h']) expect(refused(url), url).toBe(false);
+    for (const url of ['https://x.hooks.example', 'https://team.example', 'https://evilteam.example', 'https://a.team.example.evil', 'https://worker.example', 'https://8.8.8.8', 'http://127.0.0.2/h', 'http://localhost/h']) expect(refused(url), url).toBe(true);
+    // A list makes nothing reachable that is not.
+    for (const url of ['http://hooks.example/h', 'https://10.0.0.1/h']) expect(refused(url), url).toBe(true);
+  });
+
   it('SUB-56 judges the addresses of a name where it connects', async () => {
     expect(await looked('localhost', DEVELOPMENT, false)).toBe('127.0.0.1');
     expect(await looked('localhost', DEVELOPMENT, true)).toEqual([{ address: '127.0.0.1', family: 4 }]);

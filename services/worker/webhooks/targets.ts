@@ -1,8 +1,8 @@
 /**
- * Where webhooks may go (SUB-09 .. SUB-11, SUB-56, P12.8).
+ * Where webhooks may go (SUB-09 .. SUB-12, SUB-56, P12.8).
  *
  * Owns: which URLs are taken and which addresses are connected to. Promises: `https` to public addresses only; the exceptions are `http://localhost` and `http://127.x` while the operator allows
- * loopback, and private addresses that the operator lists. An address is judged where a connection is made, so neither a name nor a later change of its address leads around this.
+ * loopback, and private addresses that the operator lists; to listed domains alone where he lists some. An address is judged where a connection is made, so neither a name nor a later change of its address leads around this.
  */
 import { lookup, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
@@ -35,9 +35,14 @@ export class TargetRefused extends Error {
 
 export class WebhookTargets {
   readonly #allowed = new BlockList();
+  readonly #domains: readonly string[];
 
-  /** `allow`: addresses and ranges `address/bits` that are reached although they are not public. */
-  constructor(allow: readonly string[]) {
+  /**
+   * `allow`: addresses and ranges `address/bits` that are reached although they are not public. `domains`: hosts, or `*.` and what lies below a domain, in lower case; every webhook has to go to one of them;
+   * none: to any.
+   */
+  constructor(allow: readonly string[], domains: readonly string[] = []) {
+    this.#domains = domains;
     for (const entry of allow) {
       const [address = '', bits] = entry.split('/');
       const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
@@ -64,6 +69,7 @@ export class WebhookTargets {
   /** The part that holds for every delivery. Throws `TargetRefused`. */
   checkHost(url: URL): void {
     const host = bareHost(url);
+    if (this.#domains.length > 0 && !this.#isListed(host)) throw new TargetRefused('webhook.url leads to none of the domains that are allowed');
     const plain = url.protocol === 'http:';
     if (isIP(host) !== 0) {
       if (isPublic(host)) {
@@ -78,6 +84,11 @@ export class WebhookTargets {
     } else if (plain) {
       throw new TargetRefused('webhook.url uses https');
     }
+  }
+
+  #isListed(host: string): boolean {
+    const name = host.endsWith('.') ? host.slice(0, -1) : host;
+    return this.#domains.some((domain) => (domain.startsWith('*.') ? name.endsWith(domain.slice(1)) : name === domain));
   }
 
   /** Looks a name up for a connection, and gives only addresses that may be reached; `TargetRefused` when there is none. */

@@ -200,7 +200,6 @@ export type LogDelta =
     }
   | { readonly kind: 'unsubscribe'; readonly id: string };
 
-
 /** References [from, to) of a stream give way to `refs`, which cover the same range. */
 export interface CompactedRange {
   readonly from: Offset;
