@@ -117,8 +117,8 @@ describe('folders', () => {
     const wrong = IMPORTS.filter(({ from, to }) => {
       const [here, there] = [/^services\/([^/]+)/.exec(from)?.[1], /^services\/([^/]+)/.exec(to)?.[1]];
       if (there === undefined || here === there) return false;
-      // The cold tier runs the worker's handlers, and the admin listener speaks with workers elsewhere.
-      if (from.startsWith('services/api/') || from.startsWith('infra/')) return !(there === 'worker' && ['cold', 'admin'].includes(layerOf(from) ?? ''));
+      // The cold tier and subscriptions run the worker's handlers, and the admin listener speaks with workers elsewhere.
+      if (from.startsWith('services/api/') || from.startsWith('infra/')) return !(there === 'worker' && ['cold', 'subscriptions', 'admin'].includes(layerOf(from) ?? ''));
       return !NODE_FACES.has(to) && !SEAMS.has(to);
     });
     expect(wrong).toEqual([]);

@@ -7,7 +7,6 @@
 import type { Config } from '../../shared/config/index.js';
 import { createMetrics, type Logger } from '../../shared/observability/index.js';
 import { FirnError } from '../../shared/protocol/errors.js';
-import { WebhookTargets } from '../worker/webhooks/targets.js';
 import { createAdminApp } from './admin/app.js';
 import { WorkRoutes } from './admin/work-routes.js';
 import { StartRefused } from './cold/start-refused.js';
@@ -47,9 +46,8 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   const { logger, now = processClock, random = Math.random } = deps;
   refuseMissingParts(config);
   const metrics = createMetrics();
-  const targets = new WebhookTargets(config.webhookAllow, config.webhookDomains);
-  const deliveries = new Deliveries({ targets });
-  const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps), deliveries: { side: deliveries, targets } });
+  const deliveries = new Deliveries({ webhooks: { allow: config.webhookAllow, domains: config.webhookDomains } });
+  const engine = await openEngine(config, { logger, metrics, now, runner: await runnerOf(config, deps), deliveries: { side: deliveries, targets: deliveries.targets } });
   if (engine.cold.runner !== null) deliveries.use(engine.cold.runner);
   const subscriptions = new Subscriptions({ core: engine.core, log: engine.log, cold: config.cold === 'none' ? null : engine.cold, publicUrl: config.publicUrl, deliveries, logger, metrics, now, random });
   const listeners: Listener[] = [];

@@ -18,7 +18,6 @@ import { HttpPort } from './http-port.js';
 import { startWorker } from './main.js';
 import { PLAN_START, type PlanItem } from './node-port.js';
 import { encodePlanStream } from './plan-stream.js';
-import { WebhookTargets } from './webhooks/targets.js';
 
 const JOB = '0000-000001-0000000001-1';
 const never = new AbortController().signal;
@@ -92,7 +91,7 @@ describe('a worker and a node that takes connections and does not answer', () =>
     });
     const nodeUrl = await nodeThat(() => asked());
     const stop = new AbortController();
-    const starting = startWorker({ nodeUrl, token: null, redisUrl: 'redis://127.0.0.1:1', objects: await storeOf(), traffic: new StoreTally(), targets: new WebhookTargets([]), logger: createLogger('silent'), now: Date.now }, stop.signal);
+    const starting = startWorker({ nodeUrl, token: null, redisUrl: 'redis://127.0.0.1:1', objects: await storeOf(), traffic: new StoreTally(), webhooks: { allow: [] }, logger: createLogger('silent'), now: Date.now }, stop.signal);
     await reached;
     const toldMs = performance.now();
     stop.abort(new Error('told to stop'));

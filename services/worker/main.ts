@@ -17,7 +17,7 @@ import { jobHandlers } from './handlers/index.js';
 import { askNode, HttpPort, newAgent, WorkRefused } from './http-port.js';
 import { WORK_VERSION } from './messages.js';
 import type { NodePort } from './node-port.js';
-import type { WebhookTargets } from './webhooks/targets.js';
+import { WebhookTargets, type WebhookLists } from './webhooks/targets.js';
 import { TrafficReports } from './traffic-reports.js';
 
 /** Wait before what is away is asked again, ms: first and longest. */
@@ -36,7 +36,7 @@ export interface WorkerOptions {
   /** What `objects` was asked, to be told to the node. */
   readonly traffic: StoreTally;
   /** Where webhooks may go from here. */
-  readonly targets: WebhookTargets;
+  readonly webhooks: WebhookLists;
   readonly logger: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -56,14 +56,14 @@ export interface RunningWorker {
 
 /** Waits until node, store and Redis are there, and works from then on. Rejects with `WorkRefused` when they do not belong together, with the signal's reason when that fires. */
 export async function startWorker(options: WorkerOptions, stop: AbortSignal): Promise<RunningWorker> {
-  const { objects, traffic, targets, logger, now, redisUrl, concurrency, lockMs, nodeUrl: url, token, wrap = (port: NodePort): NodePort => port } = options;
+  const { objects, traffic, webhooks, logger, now, redisUrl, concurrency, lockMs, nodeUrl: url, token, wrap = (port: NodePort): NodePort => port } = options;
   const storeId = await agree(options, stop);
   let refuse: (error: WorkRefused) => void = () => undefined;
   const refused = new Promise<WorkRefused>((resolve) => {
     refuse = resolve;
   });
   const port = new HttpPort({ url, token, objects, onRefused: refuse }, storeId);
-  const runner = new QueueRunner({ url: redisUrl, role: 'worker', storeId: Promise.resolve(storeId), handlers: jobHandlers(wrap(port), now, targets), logger, now, concurrency, lockMs });
+  const runner = new QueueRunner({ url: redisUrl, role: 'worker', storeId: Promise.resolve(storeId), handlers: jobHandlers(wrap(port), now, new WebhookTargets(webhooks)), logger, now, concurrency, lockMs });
   const reports = new TrafficReports(traffic, (told) => port.traffic(told));
   const close = async (graceMs: number): Promise<void> => {
     await runner.stop(graceMs);
@@ -83,7 +83,7 @@ export async function startWorker(options: WorkerOptions, stop: AbortSignal): Pr
 /** Whether a worker with these settings could work now: nothing is waited for. Throws what is wrong. */
 export async function checkWorker(options: WorkerOptions, stop: AbortSignal): Promise<string> {
   const storeId = await agreeNow(options, stop);
-  const runner = new QueueRunner({ url: options.redisUrl, role: 'queue', storeId: Promise.resolve(storeId), handlers: jobHandlers(new HttpPort({ ...options, url: options.nodeUrl }, storeId), options.now, options.targets), logger: options.logger, now: options.now });
+  const runner = new QueueRunner({ url: options.redisUrl, role: 'queue', storeId: Promise.resolve(storeId), handlers: jobHandlers(new HttpPort({ ...options, url: options.nodeUrl }, storeId), options.now, new WebhookTargets(options.webhooks)), logger: options.logger, now: options.now });
   try {
     for (let tries = 0; runner.away !== null; tries++) {
       if (tries >= 20) throw new Error(runner.away);

@@ -18,7 +18,7 @@ describe('defaults', () => {
       host: '127.0.0.1', port: 4437, adminHost: '127.0.0.1', adminPort: 4438, adminToken: null, nodeAdminUrl: 'http://127.0.0.1:4438',
       publicUrl: null, dataDir: './data', cold: 'fs', s3: null, partitions: 1, redisUrl: null, jobs: 'embedded',
       sealBytes: 33_554_432, sealAgeMs: 60_000, hotKeepMs: 600_000, hotBytesMax: 8_589_934_592, diskFreeMin: 536_870_912,
-      cacheBytesMax: 0, requestBytesMax: 33_554_432, snapshotBytesMax: 1_073_741_824, corsOrigins: [], webhookAllow: ['127.0.0.0/8', '::1/128'],
+      cacheBytesMax: 0, requestBytesMax: 33_554_432, snapshotBytesMax: 1_073_741_824, corsOrigins: [], webhookAllow: ['127.0.0.0/8', '::1/128'], webhookDomains: [],
       auth: null, allowOpen: false, log: 'info', warnings: [],
     });
   });
@@ -30,6 +30,11 @@ describe('defaults', () => {
     expect(loadConfig({ env: { FIRN_COLD: 'none' } }).snapshotBytesMax).toBe(33_554_432);
     expect(loadConfig({ env: { FIRN_HOST: '10.0.0.7', FIRN_ALLOW_OPEN: '1' } }).webhookAllow).toEqual([]);
     expect(loadConfig({ env: { FIRN_WEBHOOK_ALLOW: 'none' } }).webhookAllow).toEqual([]);
+    // A worker's loopback is that of its own machine.
+    for (const [url, allow] of [['http://127.0.0.1:4438', ['127.0.0.0/8', '::1/128']], ['http://node:4438', []]] as const) expect(loadConfig({ env: { FIRN_NODE_ADMIN_URL: url }, role: 'client' }).webhookAllow).toEqual(allow);
+    expect(loadConfig({ env: { FIRN_NODE_ADMIN_URL: 'http://node:4438' } }).webhookAllow).toEqual(['127.0.0.0/8', '::1/128']);
+    expect(loadConfig({ env: { FIRN_WEBHOOK_DOMAINS: 'Hooks.example, *.team.example' } }).webhookDomains).toEqual(['hooks.example', '*.team.example']);
+    for (const bad of ['*', 'https://a.example', 'a.*.example', 'a..example', '.example', 'a b', 'x'.repeat(254)]) expect(() => loadConfig({ env: { FIRN_WEBHOOK_DOMAINS: bad } }), bad).toThrow(/FIRN_WEBHOOK_DOMAINS is/);
     expect(loadConfig({ env: { FIRN_ADMIN_HOST: '0.0.0.0', FIRN_ADMIN_PORT: '9', FIRN_ADMIN_TOKEN: 'x' } }).nodeAdminUrl).toBe('http://127.0.0.1:9');
     expect(loadConfig({ env: { FIRN_ADMIN_HOST: '::1' } }).nodeAdminUrl).toBe('http://[::1]:4438');
   });

@@ -1,5 +1,5 @@
 /** Issue 7, point 4: subscriptions are restored from S3, where streams keep their tokens, and where new ones are asked for. */
-import { afterEach, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import { FirnNode } from '../support/node.js';
 import { s3Settings, useS3 } from '../support/s3.js';
 import { receivers } from '../support/webhooks.js';
@@ -18,4 +18,5 @@ it('subscriptions come back from S3 to streams with their tokens, and to streams
   await story.begin();
   await story.change();
   for (const args of [[], ['--new-incarnations'], []]) await story.loseAndCheck(args);
+  expect(story.losses).toBe(3);
 });

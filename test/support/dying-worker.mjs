@@ -8,9 +8,9 @@ import process from 'node:process';
 const [, , step = 'none', nth = '1', how] = process.argv;
 const dist = new URL('../../dist/', import.meta.url);
 const load = (path) => import(new URL(path, dist).href);
-const [{ startWorker }, { loadConfig }, { createLogger }, { S3ObjectStore }, { StoreTally }, { WebhookTargets }] = await Promise.all([
+const [{ startWorker }, { loadConfig }, { createLogger }, { S3ObjectStore }, { StoreTally }] = await Promise.all([
   load('services/worker/main.js'), load('shared/config/index.js'), load('shared/observability/index.js'), load('shared/storage/s3-store/index.js'),
-  load('shared/storage/measured-store.js'), load('services/worker/webhooks/targets.js'),
+  load('shared/storage/measured-store.js'),
 ]);
 
 let left = Number(nth);
@@ -96,7 +96,7 @@ const wrap = (port) => over(port, {
 
 const stop = new AbortController();
 const worker = await startWorker({
-  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, traffic: new StoreTally(), targets: new WebhookTargets(config.webhookAllow, config.webhookDomains), logger: createLogger(config.log), now: Date.now, lockMs: how === 'lasting' ? undefined : 2_000, wrap,
+  nodeUrl: config.nodeAdminUrl, token: config.adminToken, redisUrl: config.redisUrl, objects, traffic: new StoreTally(), webhooks: { allow: config.webhookAllow, domains: config.webhookDomains }, logger: createLogger(config.log), now: Date.now, lockMs: how === 'lasting' ? undefined : 2_000, wrap,
 }, stop.signal);
 process.stdout.write('{"event":"working"}\n');
 process.on('SIGTERM', () => void worker.close(5_000).then(() => process.exit(0)));

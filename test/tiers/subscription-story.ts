@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { firn, settingsFor } from '../support/cli.js';
-import { FirnNode, type Env } from '../support/node.js';
+import type { Env, FirnNode } from '../support/node.js';
 import { Stream, TEXT } from '../support/stream.js';
 import { checkSignature, DONE, jwksOf, Sub, until, type Receiver, type Received, type Shown } from '../support/webhooks.js';
 
@@ -28,6 +28,8 @@ export class SubscriptionStory {
   readonly pulled: Sub;
   readonly ended: Sub;
   readonly late: Sub;
+  /** Times that everything was lost, and found to be there again. */
+  losses = 0;
   readonly #settings: Env;
   /** Newest delivery of each subscription. */
   readonly #last = new Map<string, Received>();
@@ -118,5 +120,6 @@ export class SubscriptionStory {
     const verify = await firn(['verify', '--deep'], settingsFor(this.node, this.#settings));
     expect([verify.code, verify.code === 0 ? '' : verify.stdout]).toEqual([0, '']);
     expect(JSON.parse(verify.stdout)).toMatchObject({ subscriptions: 2 });
+    this.losses++;
   }
 }

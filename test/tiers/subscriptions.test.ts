@@ -23,6 +23,7 @@ for (const [title, more, checkpoint] of [['from the log', {}, false], ['from a c
     await story.loseAndCheck();
     if (checkpoint) await node.ask('POST', '/__firn/checkpoint');
     await story.loseAndCheck();
+    expect(story.losses).toBe(2);
   });
 }
 

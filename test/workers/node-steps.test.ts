@@ -14,7 +14,6 @@ import { expectStory, killAt, tellStory } from '../../services/api/cold/kill-sto
 import type { StepName, Steps } from '../../services/api/cold/steps.js';
 import { listen, type Listener } from '../../services/api/http/server.js';
 import { startWorker, type RunningWorker } from '../../services/worker/main.js';
-import { WebhookTargets } from '../../services/worker/webhooks/targets.js';
 import { createLogger } from '../../shared/observability/index.js';
 import { QueueRunner } from '../../shared/queue/queue-runner.js';
 import { FsObjectStore } from '../../shared/storage/fs-store.js';
@@ -64,7 +63,7 @@ let workers: RunningWorker[] = [];
 
 async function startWorkers(port: number): Promise<void> {
   workers = await Promise.all([1, 2].map(async () => startWorker({
-    nodeUrl: `http://127.0.0.1:${port}`, token: null, redisUrl: redis.url, objects: await FsObjectStore.open(join(dir, 'objects')), traffic: new StoreTally(), targets: new WebhookTargets([]), logger, now: Date.now, lockMs: 2_000,
+    nodeUrl: `http://127.0.0.1:${port}`, token: null, redisUrl: redis.url, objects: await FsObjectStore.open(join(dir, 'objects')), traffic: new StoreTally(), webhooks: { allow: [] }, logger, now: Date.now, lockMs: 2_000,
   }, new AbortController().signal)));
 }
 

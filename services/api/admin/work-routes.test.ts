@@ -76,7 +76,7 @@ class Over {
 
   /** Handlers that work over HTTP. */
   workOver(): void {
-    this.handlers = jobHandlers(this.port, Date.now, new WebhookTargets([]));
+    this.handlers = jobHandlers(this.port, Date.now, new WebhookTargets({ allow: [] }));
   }
 
   /** Starts a seal and holds its job open for `work`; what the node itself then sees of it is the outcome of the seal. */

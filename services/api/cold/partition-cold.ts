@@ -36,7 +36,7 @@ import { NO_KEYS, NOTHING_SEALED, type SealStep } from './seal-step.js';
 import type { Steps } from './steps.js';
 import { Backoff, Lane, orStopped, Stopped } from './timing.js';
 import { TokenIssuer } from './tokens.js';
-import type { UnloggedSubscriptions } from './types.js';
+import type { UnloggedSubscriptions } from './unlogged-subscriptions.js';
 
 export interface PartitionColdOptions {
   readonly core: LogCore;
@@ -324,8 +324,7 @@ export class PartitionCold {
         logger.error({ err: error, event: 'damage', tier: 'hot', stream: key }, 'the state of a stream could not be read: it is not sealed');
       },
     });
-    if (from !== null) return contents;
-    return withOthers(contents, await unloggedPurges(core.store, this.partition, PLAN_PURGES_MAX), prefix === '' ? ((await this.#options.subscriptions()?.take(this.partition)) ?? null) : null);
+    return from !== null ? contents : withOthers(contents, await unloggedPurges(core.store, this.partition, PLAN_PURGES_MAX), prefix === '' ? ((await this.#options.subscriptions()?.take(this.partition)) ?? null) : null);
   }
 
   async #run(plan: OpenPlan): Promise<PlanOutcome> {

@@ -14,8 +14,8 @@ import type { DurableStore } from '../hot/durable.js';
 import type { HotEntry } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
 import { isHotDamage } from './damage.js';
-import type { SubscriptionBatch } from './types.js';
 import { PLAN_BYTES_MAX, PLAN_PRODUCERS_MAX, PLAN_RANGES_MAX, PLAN_STATE_TRIES, PLAN_STREAMS_MAX } from './limits.js';
+import type { SubscriptionBatch } from './unlogged-subscriptions.js';
 
 /** One stream of a plan. */
 export interface PlannedStream {

@@ -44,7 +44,8 @@ import { StartRefused } from './start-refused.js';
 import { noSteps, type Steps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
 import { Backoff, orStopped, Stopped } from './timing.js';
-import type { ColdTier, SealReport, UnloggedSubscriptions, WorkSide } from './types.js';
+import type { ColdTier, SealReport, WorkSide } from './types.js';
+import type { UnloggedSubscriptions } from './unlogged-subscriptions.js';
 
 /** Partitions claimed at a time. */
 const CLAIM_TOGETHER = 16;
@@ -144,7 +145,7 @@ export class ObjectColdTier implements ColdTier {
       onCheckpoint: (jobId, outcome) => this.#checkpoints.settle(jobId, outcome),
       onCollect: (jobId, outcome) => this.#collects.settle(jobId, outcome),
     });
-    const handlers = jobHandlers(this.port, now, options.deliveries?.targets ?? new WebhookTargets([]));
+    const handlers = jobHandlers(this.port, now, options.deliveries?.targets ?? new WebhookTargets({ allow: [] }));
     this.runner = options.runner?.(handlers, new Promise((resolve) => (this.#named = resolve))) ?? new EmbeddedRunner({ handlers, logger, now });
     const runs = { runner: () => this.runner, partitions: this.partitions, now };
     this.#checkpoints = new PartitionRuns({ ...runs, kind: 'checkpoint', jobId: checkpointJobId, due: ({ checkpoint }) => checkpoint.due });

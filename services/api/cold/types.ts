@@ -4,7 +4,7 @@
  * Owns: the interface `ColdTier`. Implementations: `tier` over an object store, `none` for `FIRN_COLD=none`.
  */
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
-import type { LogDelta, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import type { JobRunner } from '../../../shared/queue/index.js';
 import type { CheckpointReport } from '../../worker/node-port.js';
 import type { CompactReport } from './compaction/compactor.js';
@@ -12,6 +12,7 @@ import type { Collected, Garbage } from './collect/collector.js';
 import type { HotOp } from '../hot/store.js';
 import type { LocalPort } from './local-port.js';
 import type { StreamSlot } from '../log/core.js';
+import type { UnloggedSubscriptions } from './unlogged-subscriptions.js';
 
 export interface SealReport {
   readonly segments: number;
@@ -23,23 +24,6 @@ export interface SealReport {
 export interface WorkSide {
   readonly storeId: string;
   readonly port: LocalPort;
-}
-
-/** What of the subscriptions of a partition goes into the next log record. */
-export interface SubscriptionBatch {
-  readonly deltas: readonly LogDelta[];
-  /** There was no room for all. */
-  readonly more: boolean;
-  /** To be called once: whether the log holds it. What it does not hold comes with a later batch. */
-  settle(logged: boolean): void;
-}
-
-/** The layer above that knows what the log does not hold of subscriptions yet. */
-export interface UnloggedSubscriptions {
-  /** Since when the oldest change waits, ms; null: none does. Cheap. */
-  sinceMs(partition: number): number | null;
-  /** Takes what waits, durable by then. */
-  take(partition: number): Promise<SubscriptionBatch>;
 }
 
 export interface ColdTier {

@@ -11,7 +11,8 @@ import { Deliveries, type DeliveryRequest } from './deliveries.js';
 import { HERE_MS, TAKE_MS } from './limits.js';
 
 const logger = pino({ level: 'silent' });
-const targets = new WebhookTargets(['127.0.0.0/8']);
+const webhooks = { allow: ['127.0.0.0/8'] };
+const targets = new WebhookTargets(webhooks);
 let receiver: Server;
 let url: string;
 let bodies: string[];
@@ -49,7 +50,7 @@ function runnerOf(handler: JobHandler): EmbeddedRunner {
 const never = new AbortController().signal;
 
 it('delivers by a runner, and without one in this process', async () => {
-  const deliveries = new Deliveries({ targets });
+  const deliveries = new Deliveries({ webhooks });
   expect(await deliveries.send(request('a'), never)).toEqual({ kind: 'done' });
   const ran: string[] = [];
   const handler = deliverHandler(deliveries, targets);
@@ -68,7 +69,7 @@ it('delivers by a runner, and without one in this process', async () => {
 
 it('I5 makes a delivery itself when its job is lost, and asks the queue again only after a while', async () => {
   let clock = 0;
-  const deliveries = new Deliveries({ targets, clock: () => clock });
+  const deliveries = new Deliveries({ webhooks, clock: () => clock });
   const lost: string[] = [];
   const handler = deliverHandler(deliveries, targets);
   deliveries.use(runnerOf(async (id) => void lost.push(id)));
@@ -88,7 +89,7 @@ it('I5 makes a delivery itself when its job is lost, and asks the queue again on
 });
 
 it('makes a delivery at once when the queue does not take it', async () => {
-  const deliveries = new Deliveries({ targets });
+  const deliveries = new Deliveries({ webhooks });
   const runner = runnerOf(async () => undefined);
   await runner.stop(0);
   deliveries.use(runner);
@@ -98,7 +99,7 @@ it('makes a delivery at once when the queue does not take it', async () => {
 });
 
 it('I6 takes the outcome of the run that it gave last, once', async () => {
-  const deliveries = new Deliveries({ targets });
+  const deliveries = new Deliveries({ webhooks });
   let job = '';
   deliveries.use(runnerOf(async (id) => void (job = id)));
   const outcome = deliveries.send(request('a'), never);
@@ -115,18 +116,18 @@ it('I6 takes the outcome of the run that it gave last, once', async () => {
 });
 
 it('gives a run up that does not tell of its outcome, and one whose receiver does not answer', async () => {
-  const deliveries = new Deliveries({ targets });
+  const deliveries = new Deliveries({ webhooks });
   deliveries.use(runnerOf(async (id) => void (await deliveries.delivery(id))));
   const began = performance.now();
   expect(await deliveries.send(request('a', 200), never)).toEqual({ kind: 'failed', why: 'no outcome in time' });
   expect(performance.now() - began).toBeLessThan(5_000);
-  const here = new Deliveries({ targets });
+  const here = new Deliveries({ webhooks });
   answer = null;
   expect(await here.send(request('b', 300), never)).toMatchObject({ kind: 'failed' });
 });
 
 it('ends with the signal, and the request in this process with it', async () => {
-  const deliveries = new Deliveries({ targets });
+  const deliveries = new Deliveries({ webhooks });
   answer = null;
   const stop = new AbortController();
   const sent = deliveries.send(request('a'), stop.signal);

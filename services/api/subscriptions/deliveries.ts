@@ -14,7 +14,7 @@ import { randomBytes } from 'node:crypto';
 import type { JobRunner } from '../../../shared/queue/index.js';
 import { deliverHandler } from '../../worker/handlers/deliver.js';
 import type { Delivery, DeliveryOutcome, DeliverySide, DeliveryTry } from '../../worker/node-port.js';
-import type { WebhookTargets } from '../../worker/webhooks/targets.js';
+import { WebhookTargets, type WebhookLists } from '../../worker/webhooks/targets.js';
 import { HERE_MS, REPORT_MS, TAKE_MS } from './limits.js';
 
 export interface DeliveryRequest extends Omit<Delivery, 'signature'> {
@@ -36,7 +36,8 @@ interface Open {
 }
 
 export interface DeliveriesOptions {
-  readonly targets: WebhookTargets;
+  /** Where webhooks may go. */
+  readonly webhooks: WebhookLists;
   /** Of the process, ms, never set back. */
   readonly clock?: () => number;
 }
@@ -44,6 +45,7 @@ export interface DeliveriesOptions {
 const LIFE_BYTES = 9;
 
 export class Deliveries implements DeliverySide {
+  readonly targets: WebhookTargets;
   readonly #options: DeliveriesOptions;
   readonly #handler: ReturnType<typeof deliverHandler>;
   readonly #open = new Map<string, Open>();
@@ -55,11 +57,8 @@ export class Deliveries implements DeliverySide {
 
   constructor(options: DeliveriesOptions) {
     this.#options = options;
-    this.#handler = deliverHandler(this, options.targets);
-  }
-
-  get targets(): WebhookTargets {
-    return this.#options.targets;
+    this.targets = new WebhookTargets(options.webhooks);
+    this.#handler = deliverHandler(this, this.targets);
   }
 
   /** Deliveries are jobs of this runner from now on. */

@@ -14,7 +14,6 @@ import { subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscri
 import { openRocksStore } from '../hot/rocks-store.js';
 import type { HotStore } from '../hot/store.js';
 import { Core } from '../log/log-core.js';
-import { WebhookTargets } from '../../worker/webhooks/targets.js';
 import { Deliveries } from './deliveries.js';
 import { END_KEPT_MS, RETIRED_KEY_MS, SIGNING_KEYS_MAX } from './limits.js';
 import { Subscriptions } from './subscriptions.js';
@@ -56,7 +55,7 @@ async function open(): Promise<void> {
   const metrics = createMetrics();
   core = new Core({ store, partitions: 1, logged: false, logger, metrics, now: () => nowMs });
   const log = { append: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')), head: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')) };
-  subscriptions = new Subscriptions({ core, log, cold: null, publicUrl: null, deliveries: new Deliveries({ targets: new WebhookTargets(['127.0.0.0/8']) }), logger, metrics, now: () => nowMs, random: () => 0.5 });
+  subscriptions = new Subscriptions({ core, log, cold: null, publicUrl: null, deliveries: new Deliveries({ webhooks: { allow: ['127.0.0.0/8'] } }), logger, metrics, now: () => nowMs, random: () => 0.5 });
   await subscriptions.start();
 }
 

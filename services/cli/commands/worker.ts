@@ -10,7 +10,6 @@ import type { Config } from '../../../shared/config/index.js';
 import { createLogger, type Logger } from '../../../shared/observability/index.js';
 import type { Context } from '../context.js';
 import { CommandFailed } from '../failures.js';
-import { WebhookTargets } from '../../worker/webhooks/targets.js';
 import { checkWorker, openWorkerObjects, startWorker, type RunningWorker, type WorkerOptions } from '../node-parts.js';
 import { settingsOf, withSettings } from '../settings.js';
 
@@ -41,7 +40,7 @@ async function optionsOf(context: Context, config: Config, logger: Logger, { con
     token: config.adminToken,
     redisUrl: config.redisUrl,
     ...(await openWorkerObjects(config.s3, logger)),
-    targets: new WebhookTargets(config.webhookAllow, config.webhookDomains),
+    webhooks: { allow: config.webhookAllow, domains: config.webhookDomains },
     logger,
     now: () => context.now(),
     concurrency: concurrency === undefined ? undefined : { seal: concurrency, offload: concurrency },

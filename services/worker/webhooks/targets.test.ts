@@ -6,7 +6,7 @@ const DEVELOPMENT = ['127.0.0.0/8', '::1/128'];
 
 function takes(url: string, allow: readonly string[]): boolean {
   try {
-    new WebhookTargets(allow).check(url);
+    new WebhookTargets({ allow }).check(url);
     return true;
   } catch (error) {
     if (error instanceof FirnError && error.code === 'WEBHOOK_URL_REJECTED') return false;
@@ -16,7 +16,7 @@ function takes(url: string, allow: readonly string[]): boolean {
 
 /** What a connection to a name is given. */
 function looked(name: string, allow: readonly string[], all: boolean): Promise<unknown> {
-  return new Promise((resolve) => new WebhookTargets(allow).lookup(name, { all }, (error, address) => resolve(error ?? address)));
+  return new Promise((resolve) => new WebhookTargets({ allow }).lookup(name, { all }, (error, address) => resolve(error ?? address)));
 }
 
 describe('targets of webhooks', () => {
@@ -49,7 +49,7 @@ describe('targets of webhooks', () => {
   it('SUB-12 takes the domains alone that the operator lists, where he lists some', () => {
     const refused = (url: string): boolean => {
       try {
-        new WebhookTargets(DEVELOPMENT, ['hooks.example', '*.team.example', '127.0.0.1', '10.0.0.1']).check(url);
+        new WebhookTargets({ allow: DEVELOPMENT, domains: ['hooks.example', '*.team.example', '127.0.0.1', '10.0.0.1'] }).check(url);
         return false;
       } catch {
         return true;

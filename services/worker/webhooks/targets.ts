@@ -33,15 +33,19 @@ export class TargetRefused extends Error {
   }
 }
 
+/** What the operator says of webhooks. */
+export interface WebhookLists {
+  /** Addresses and ranges `address/bits` that are reached although they are not public. */
+  readonly allow: readonly string[];
+  /** Hosts, or `*.` and what lies below a domain, in lower case; every webhook has to go to one of them. None: to any. */
+  readonly domains?: readonly string[];
+}
+
 export class WebhookTargets {
   readonly #allowed = new BlockList();
   readonly #domains: readonly string[];
 
-  /**
-   * `allow`: addresses and ranges `address/bits` that are reached although they are not public. `domains`: hosts, or `*.` and what lies below a domain, in lower case; every webhook has to go to one of them;
-   * none: to any.
-   */
-  constructor(allow: readonly string[], domains: readonly string[] = []) {
+  constructor({ allow, domains = [] }: WebhookLists) {
     this.#domains = domains;
     for (const entry of allow) {
       const [address = '', bits] = entry.split('/');

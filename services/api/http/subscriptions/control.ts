@@ -88,9 +88,10 @@ async function withBody<T>(exchange: Exchange, bodies: Bodies, read: (body: Buff
   }
 }
 
-/** P12.9: tokens travel in this header alone. */
+/** P12.9: tokens travel in this header alone, and of two headers none is the right one. */
 function tokenOf({ req }: Exchange): string | null {
-  return BEARER.exec(req.headers.authorization ?? '')?.[1] ?? null;
+  const lines = req.headersDistinct['authorization'] ?? [];
+  return lines.length === 1 ? (BEARER.exec(lines[0]!)?.[1] ?? null) : null;
 }
 
 /** A delivery and a key set need an absolute URL: that of the socket, where nothing else tells. */
