@@ -52,4 +52,11 @@ export class Parking {
   list(): readonly { readonly incarnation: Incarnation; readonly why: string }[] {
     return [...this.#parked].filter(([, parked]) => parked.untilMs > this.now()).map(([incarnation, { why }]) => ({ incarnation, why }));
   }
+
+  /** When streams that were left out are looked at again; null: none was. Parked ones have a time of their own; the `restless` among them just moved too fast. */
+  retryMs(leftOut: number, restless: number): number | null {
+    if (leftOut === 0) return null;
+    const soon = this.now() + PARK_MS;
+    return restless > 0 ? soon : (this.nextMs ?? soon);
+  }
 }

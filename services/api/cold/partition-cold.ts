@@ -21,7 +21,7 @@ import { isHotDamage } from './damage.js';
 import { purgeMark, unloggedPurges } from './directory.js';
 import { DoomedSweeper } from './doomed.js';
 import { Evictor } from './evict.js';
-import { CLEAN_STEPS_MAX, PARK_MAX_MS, PARK_MS, PLAN_PURGES_MAX, PLAN_RETRY_MS, STORE_RETRY_MS } from './limits.js';
+import { CLEAN_STEPS_MAX, PARK_MAX_MS, PLAN_PURGES_MAX, PLAN_RETRY_MS, STORE_RETRY_MS } from './limits.js';
 import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { PlanGone } from '../../worker/node-port.js';
 import { whatStillHolds } from './last-look.js';
@@ -293,20 +293,13 @@ export class PartitionCold {
   async #sealPart(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>, upToMs: number | null): Promise<SealStep> {
     const contents = await this.#collect(prefix, from, also, upToMs);
     const { next, skipped, restless, awaited, subscriptions } = contents;
-    if (isEmptyPlan(contents)) return { outcome: null, next, skipped, awaited, retryMs: this.#retryMs(skipped, restless) };
+    if (isEmptyPlan(contents)) return { outcome: null, next, skipped, awaited, retryMs: this.parking.retryMs(skipped, restless) };
     const plan = this.board.open({ kind: 'seal', contents });
     await this.#options.steps('plan:opened');
     const outcome = await this.#run(plan);
     subscriptions?.settle(outcome.kind === 'done');
     const { dropped, restless: moved } = outcome.kind === 'done' ? outcome : { dropped: 0, restless: 0 };
-    return { outcome, next, skipped, awaited, retryMs: this.#retryMs(skipped + dropped, restless + moved) };
-  }
-
-  /** Parked streams have a time of their own; the others that were left out just moved too fast. */
-  #retryMs(leftOut: number, restless: number): number | null {
-    if (leftOut === 0) return null;
-    const soon = this.#options.now() + PARK_MS;
-    return restless > 0 ? soon : (this.parking.nextMs ?? soon);
+    return { outcome, next, skipped, awaited, retryMs: this.parking.retryMs(skipped + dropped, restless + moved) };
   }
 
   async #collect(prefix: string, from: Buffer | null, also: ReadonlySet<StreamKey>, upToMs: number | null): Promise<PlanContents> {
