@@ -126,11 +126,6 @@ export class NodeBackend implements AdminBackend {
     return this.#engine.collect(signal);
   }
 
-  /** Without a cold tier there is nothing to do it on; with one this version cannot yet. */
-  #lacks(detail: string): FirnError {
-    return this.#engine.cold.session(0) === null ? new FirnError('NO_COLD_STORE') : new FirnError('UNSUPPORTED', { detail });
-  }
-
   jobs(): Promise<object> {
     return this.#engine.cold.jobs();
   }

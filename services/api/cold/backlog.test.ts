@@ -59,7 +59,7 @@ describe('the order of a backlog', () => {
   function dueWith(bytes: number, nowMs: number): { readonly seals: SealDue; readonly load: { bytes: number; sinceMs: number | null; nowMs: number } } {
     const load = { bytes, sinceMs: 0 as number | null, nowMs };
     const core = { unsealedBytes: () => load.bytes, dirtySinceMs: () => load.sinceMs, noteCut: () => (load.sinceMs = null) };
-    return { load, seals: new SealDue({ core, partition: 0, sealBytes: 1, sealAgeMs: 60_000, now: () => load.nowMs }) };
+    return { load, seals: new SealDue({ core, alsoSinceMs: () => null, partition: 0, sealBytes: 1, sealAgeMs: 60_000, now: () => load.nowMs }) };
   }
 
   it('is that of its age, in bands of about a plan; what fits into one plan, and a seal that was asked for, is taken as it lies', () => {

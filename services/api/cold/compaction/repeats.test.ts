@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Offset, StreamKey } from '../../../../shared/protocol/types.js';
 import type { Job, JobHandlers } from '../../../../shared/queue/index.js';
 import { perKind, type JobRunner } from '../../../../shared/queue/types.js';
-import { jobHandlers } from '../../../worker/handlers/index.js';
+import { compactHandler } from '../../../worker/handlers/compact.js';
 import { PlanGone, type NodePort } from '../../../worker/node-port.js';
 import { until, useCounts, useRig, type Rig } from '../cold-rig.contract.js';
 
@@ -18,6 +18,10 @@ class HeldJobs implements JobRunner {
     if (job.kind === 'compact') this.jobs.push(job);
     else void this.handlers?.[job.kind](job.id, AbortSignal.timeout(MS_MAX)).catch(() => undefined);
     return Promise.resolve(true);
+  }
+
+  withdraw(): Promise<void> {
+    return Promise.resolve();
   }
 
   stats(): ReturnType<JobRunner['stats']> {
@@ -67,7 +71,7 @@ async function expectMoved(of: Rig): Promise<void> {
 describe('a compaction that comes twice (I6)', () => {
   it('two workers with one plan: one result counts, the objects of the other are named by nothing', async () => {
     const { of, held, done } = await begun();
-    const run = jobHandlers(of.cold.port, Date.now).compact;
+    const run = compactHandler(of.cold.port);
     const { id } = held.jobs[0] as Job;
     await Promise.all([run(id, AbortSignal.timeout(MS_MAX)), run(id, AbortSignal.timeout(MS_MAX))]);
     expect((await done).plans).toBe(1);
@@ -84,7 +88,7 @@ describe('a compaction that comes twice (I6)', () => {
         second = await of.cold.port.commitCompact(job, objects, signal).catch((error: unknown) => error);
       },
     });
-    await jobHandlers(port, Date.now).compact((held.jobs[0] as Job).id, AbortSignal.timeout(MS_MAX));
+    await compactHandler(port)((held.jobs[0] as Job).id, AbortSignal.timeout(MS_MAX));
     await done;
     expect(second).toBeInstanceOf(PlanGone);
     await expectMoved(of);
@@ -99,9 +103,9 @@ describe('a compaction that comes twice (I6)', () => {
         return Promise.reject(new Error('the line went dead'));
       },
     });
-    await expect(jobHandlers(port, Date.now).compact((held.jobs[0] as Job).id, AbortSignal.timeout(MS_MAX))).rejects.toThrow('the line');
+    await expect(compactHandler(port)((held.jobs[0] as Job).id, AbortSignal.timeout(MS_MAX))).rejects.toThrow('the line');
     await until(() => held.jobs.length > 1);
-    await jobHandlers(of.cold.port, Date.now).compact((held.jobs.at(-1) as Job).id, AbortSignal.timeout(MS_MAX));
+    await compactHandler(of.cold.port)((held.jobs.at(-1) as Job).id, AbortSignal.timeout(MS_MAX));
     await done;
     await expect((late[0] as () => Promise<void>)()).rejects.toBeInstanceOf(PlanGone);
     await expectMoved(of);
@@ -113,7 +117,7 @@ describe('a compaction that comes twice (I6)', () => {
     const first = portWith(of, { planSources: async function* (job, from, signal) {
       for await (const source of of.cold.port.planSources(job, from, signal)) if (source.key === 'demo/a') yield { ...source, refs: source.refs.slice(0, 2) };
     } });
-    await jobHandlers(first, Date.now).compact(id, AbortSignal.timeout(MS_MAX));
+    await compactHandler(first)(id, AbortSignal.timeout(MS_MAX));
     const report = await done;
     expect(report).toMatchObject({ plans: 0, leftOut: 2 });
     for (const key of ['demo/a', 'demo/b']) expect((await of.read(key)).length).toBe(3 * (`${key} 0 \n`.length + 500));
