@@ -1,6 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
-/** Two kinds of tests: units beside their modules, and tests that start whole processes, in `test/`, after the units. */
+/**
+ * Units beside their modules; then tests that start whole processes, in `test/`; then those of the protocol once more with all data cold (`test/support/cold-pass.ts`).
+ */
 export default defineConfig({
   test: {
     projects: [
@@ -29,6 +31,22 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 120_000,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'cold',
+          // What tests the protocol on a node. The names of tests are the same as in the pass before: a report tells them apart by the project.
+          include: ['test/rows/**/*.test.ts', 'test/conformance.test.ts'],
+          // All of its nodes seal when their tests say so: it would be the same once more.
+          exclude: ['test/rows/98-store-faults.test.ts'],
+          env: { FIRN_TEST_PASS: 'cold' },
+          globalSetup: ['test/support/build.ts'],
+          pool: 'forks',
+          maxWorkers: 4,
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -126,7 +126,8 @@ export function conformancePage(project: string): string {
 Which tests stand for which requirement row, and the rule in the words of one of them; a row's id is in the name of its tests. Made by \`npm run docs\` from those names;
 \`npm test\` fails when this page differs, when a row has neither a test nor a reason, and when a test named here fails. ${tests.size} of ${all.length} rows are tested: over HTTP on a
 running node, or by unit tests alone where the page says so.
-The public suite \`@durable-streams/server-conformance-tests\` runs unmodified beside them (\`test/conformance.test.ts\`).
+The public suite \`@durable-streams/server-conformance-tests\` runs unmodified beside them (\`test/conformance.test.ts\`). It and the tests in \`test/rows\` run twice, under the same names: on hot data, and
+(\`npx vitest run --project cold\`) with data that is sealed and evicted within milliseconds, while compaction, checkpoints and collection never rest (\`test/support/cold-pass.ts\`).
 
 ${sections.join('\n')}`;
 }

@@ -98,6 +98,8 @@ export class OpenAnswer extends Head {
 }
 
 export class Http {
+  /** Awaited before a read of a stream, given the path of that; null: nothing is to be waited for. */
+  beforeRead: ((path: string) => Promise<void>) | null = null;
   readonly #pool: Pool;
 
   constructor(readonly origin: string) {

@@ -11,7 +11,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
+import { COLD_PASS, COLD_SETTINGS, expectSound, saysWhenToSeal, sealedAway, Upkeep } from './cold-pass.js';
 import { Http } from './http.js';
+import type { Answer } from './http.js';
 import { FIRN, PROJECT } from './paths.js';
 
 const READY_MS_MAX = 30_000;
@@ -58,8 +60,16 @@ export class FirnNode {
   #child: ChildProcess | null = null;
   #exited: Promise<Exit> | null = null;
   #lines: string[] = [];
+  #upkeep: Upkeep | null = null;
 
-  constructor(private readonly settings: Env = {}) {}
+  readonly #settings: Env;
+  /** In the pass on cold data; not where the test itself says what is sealed when. */
+  readonly #cold: boolean;
+
+  constructor(settings: Env = {}) {
+    this.#cold = COLD_PASS && !saysWhenToSeal(settings);
+    this.#settings = this.#cold ? { ...COLD_SETTINGS, ...settings } : settings;
+  }
 
   /** The client listener. */
   get http(): Http {
@@ -109,6 +119,9 @@ export class FirnNode {
       if (Date.now() > deadline) throw new Error(`no ready line\n${this.output.slice(-4_000)}`);
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
+    if (!this.#cold) return;
+    this.#upkeep = new Upkeep(this);
+    this.http.beforeRead = (path) => sealedAway(this, path);
   }
 
   /** Starts the process without waiting for anything. */
@@ -125,7 +138,7 @@ export class FirnNode {
       FIRN_PORT: new URL(this.url).port,
       FIRN_ADMIN_PORT: new URL(this.adminUrl).port,
       FIRN_DATA_DIR: this.dataDir,
-      ...this.settings,
+      ...this.#settings,
       ...settings,
     });
     const child = spawn(process.execPath, [FIRN, 'serve'], { cwd: PROJECT, env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -148,6 +161,7 @@ export class FirnNode {
   async stop(): Promise<Exit> {
     const child = this.#child;
     if (child === null) return { code: 0, signal: null };
+    await this.#upkeep?.end();
     child.kill('SIGTERM');
     const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX);
     const exit = await this.exited;
@@ -157,6 +171,7 @@ export class FirnNode {
 
   /** `kill -9`. */
   async kill(): Promise<void> {
+    void this.#upkeep?.end();
     this.#child?.kill('SIGKILL');
     if (this.#exited !== null) await this.#exited;
   }
@@ -167,17 +182,25 @@ export class FirnNode {
     await this.start(settings);
   }
 
-  /** Ends the process and removes its directory. */
+  /** Ends the process and removes its directory. Fails when the upkeep of the cold pass did. */
   async dispose(): Promise<void> {
     await this.kill();
+    await this.#upkeep?.end();
     await this.#http?.close();
     await this.#admin?.close();
     if (this.dataDir !== '') rmSync(this.dataDir, { recursive: true, force: true });
+    const failure = this.#upkeep?.failure ?? null;
+    if (failure !== null) throw new Error(`in the background of the tests: ${failure}`);
+  }
+
+  /** Sends an admin request. */
+  send(method: string, path: string): Promise<Answer> {
+    return this.admin.send(method, path, this.token === null ? {} : { headers: { authorization: `Bearer ${this.token}` } });
   }
 
   /** Sends an admin request that must succeed; returns its JSON. */
   async ask(method: string, path: string): Promise<unknown> {
-    const answer = await this.admin.send(method, path, this.token === null ? {} : { headers: { authorization: `Bearer ${this.token}` } });
+    const answer = await this.send(method, path);
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
     return answer.body.length === 0 ? null : answer.json();
   }
@@ -199,15 +222,16 @@ function isReadyLine(line: string): boolean {
 
 /** A node for all tests of the file, started before the first and ended after the last. */
 export function useNode(settings: Env = {}): FirnNode {
-  const node = new FirnNode(settings);
+  const node = new FirnNode(COLD_PASS ? { ...settings, ...COLD_SETTINGS } : settings);
   const given = process.env['FIRN_TEST_URL'];
   beforeAll(async () => {
     if (given === undefined) await node.start();
     else node.attach(given, process.env['FIRN_TEST_ADMIN_URL'] ?? given);
   }, 60_000);
   afterAll(async () => {
+    if (given === undefined && COLD_PASS) await expectSound(node);
     await node.dispose();
-  }, 60_000);
+  }, 120_000);
   return node;
 }
 

@@ -89,8 +89,10 @@ export class Stream {
   }
 
   /** GET, from the beginning by default. */
-  read(query: Query = { offset: '-1' }, headers: Headers = {}): Promise<Answer> {
-    return this.http.send('GET', `${this.path}${queryText(query)}`, { headers });
+  async read(query: Query = { offset: '-1' }, headers: Headers = {}): Promise<Answer> {
+    const text = queryText(query);
+    if (!text.includes('live=')) await this.http.beforeRead?.(this.path);
+    return this.http.send('GET', `${this.path}${text}`, { headers });
   }
 
   /** GET with `live=long-poll`. */
@@ -124,7 +126,8 @@ export class Stream {
     return this.sub('PUT', `retention/${offset}`, headers);
   }
 
-  bootstrap(query = '', headers: Headers = {}): Promise<Answer> {
+  async bootstrap(query = '', headers: Headers = {}): Promise<Answer> {
+    await this.http.beforeRead?.(this.path);
     return this.sub('GET', `bootstrap${query}`, headers);
   }
 
