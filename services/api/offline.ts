@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { Config } from '../../shared/config/index.js';
 import { createMetrics, type Logger } from '../../shared/observability/index.js';
 import { coldMetrics } from './cold/cold-metrics.js';
-import { restore, type RestoreReport } from './cold/restore.js';
+import { restore, type RestoreProgress, type RestoreReport } from './cold/restore.js';
 import { StartRefused } from './cold/start-refused.js';
 import { verifyStore, type VerifyReport } from './cold/verify.js';
 import { openDurableStore } from './hot/durable-store.js';
@@ -17,16 +17,14 @@ import { StagingFiles } from './log/staging-files.js';
 import { processClock } from './node.js';
 import { openObjects } from './objects.js';
 
-export type { RestoreReport, VerifyReport };
+export type { RestoreProgress, RestoreReport, VerifyReport };
 
 export interface OfflineOptions {
   readonly logger: Logger;
-  /** Things done so far: streams, and objects or log records. */
-  readonly onProgress?: (streams: number, others: number) => void;
 }
 
 /** Fills a directory without `hot/` from its object store. Throws `StartRefused`. */
-export async function restoreDirectory(config: Config, options: OfflineOptions & { readonly newIncarnations: boolean }): Promise<RestoreReport> {
+export async function restoreDirectory(config: Config, options: OfflineOptions & { readonly newIncarnations: boolean; readonly onProgress?: (done: RestoreProgress) => void }): Promise<RestoreReport> {
   const metrics = createMetrics();
   const objects = await openObjects(config, { logger: options.logger, metrics });
   if (objects === null) throw new StartRefused('FIRN_COLD is "none": there is no object store to restore from');
@@ -35,7 +33,7 @@ export async function restoreDirectory(config: Config, options: OfflineOptions &
       config,
       objects,
       newIncarnations: options.newIncarnations,
-      progress: (done) => options.onProgress?.(done.streams, done.records),
+      progress: options.onProgress,
       logger: options.logger,
       metrics: coldMetrics(metrics),
       now: processClock,
@@ -48,7 +46,7 @@ export async function restoreDirectory(config: Config, options: OfflineOptions &
 }
 
 /** Checks a directory and its object store. */
-export async function verifyDirectory(config: Config, options: OfflineOptions & { readonly deep: boolean }): Promise<VerifyReport> {
+export async function verifyDirectory(config: Config, options: OfflineOptions & { readonly deep: boolean; readonly onProgress?: (streams: number, objects: number) => void }): Promise<VerifyReport> {
   const dir = join(config.dataDir, 'hot');
   await access(dir).catch(() => {
     throw new StartRefused(`${dir} is not there: nothing to verify`);

@@ -6,7 +6,7 @@
 import type { Config } from '../../shared/config/index.js';
 import type { Logger } from '../../shared/observability/index.js';
 import type { Node } from '../api/node.js';
-import type { OfflineOptions, RestoreReport, VerifyReport } from '../api/offline.js';
+import type { OfflineOptions, RestoreProgress, RestoreReport, VerifyReport } from '../api/offline.js';
 import { StoreTally } from '../../shared/storage/measured-store.js';
 import type { RunningWorker, WorkerOptions } from '../worker/main.js';
 
@@ -17,11 +17,11 @@ export async function startNode(config: Config, logger: Logger): Promise<Node> {
   return (await import('../api/node.js')).startNode(config, { logger });
 }
 
-export async function restoreDirectory(config: Config, options: OfflineOptions & { readonly newIncarnations: boolean }): Promise<RestoreReport> {
+export async function restoreDirectory(config: Config, options: OfflineOptions & { readonly newIncarnations: boolean; readonly onProgress?: (done: RestoreProgress) => void }): Promise<RestoreReport> {
   return (await import('../api/offline.js')).restoreDirectory(config, options);
 }
 
-export async function verifyDirectory(config: Config, options: OfflineOptions & { readonly deep: boolean }): Promise<VerifyReport> {
+export async function verifyDirectory(config: Config, options: OfflineOptions & { readonly deep: boolean; readonly onProgress?: (streams: number, objects: number) => void }): Promise<VerifyReport> {
   return (await import('../api/offline.js')).verifyDirectory(config, options);
 }
 

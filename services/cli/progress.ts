@@ -1,7 +1,8 @@
 /**
- * Progress bars on standard error; silent where that is no terminal.
+ * Progress bars on standard error; silent where that is no terminal, or lines of the log for what may take minutes.
  */
 import { SingleBar } from 'cli-progress';
+import type { Logger } from '../../shared/observability/index.js';
 import type { Context } from './context.js';
 
 export interface Progress {
@@ -22,6 +23,23 @@ export function progressBar(context: Context, title: string, total: number): Pro
       bar.update(value);
     },
     stop: () => bar.stop(),
+  };
+}
+
+/** How often a line tells of work where no bar is shown, ms. */
+const LINE_MS = 5_000;
+
+/** A bar for work that may take minutes; where standard error is no terminal, a line of the log every few seconds. */
+export function progressOrLines(context: Context, title: string, logger: Logger): Progress {
+  if (context.stderr.isTTY === true) return progressBar(context, title, 1);
+  let toldAtMs = context.now();
+  return {
+    set: (value, total) => {
+      if (context.now() - toldAtMs < LINE_MS) return;
+      toldAtMs = context.now();
+      logger.info({ event: 'progress', what: title, done: value, about: total }, 'under way');
+    },
+    stop: () => undefined,
   };
 }
 

@@ -40,6 +40,7 @@ for (const [title, settings, checkpoint] of [
     await node.seal();
     if (checkpoint) await node.ask('POST', '/__firn/checkpoint');
     await gone.delete();
+    const grownAtMs = Date.now();
     await grow(streams, random, 30);
     await node.seal();
     const { incarnation } = await keyed.head();
@@ -52,6 +53,11 @@ for (const [title, settings, checkpoint] of [
     expect(refused.stderr + refused.stdout).toContain('firn restore');
     const run = await firn(['restore'], settingsFor(node, settings));
     expect([run.code, run.code === 0 ? '' : run.stderr]).toEqual([0, '']);
+    const report = JSON.parse(run.stdout) as { partitions: { streams: number; lastRecordAtMs: number | null }[]; losses: unknown[] };
+    expect(report.losses).toEqual([]);
+    expect(report.partitions.reduce((sum, part) => sum + part.streams, 0)).toBe(streams.length + 1);
+    const lastAtMs = Math.max(...report.partitions.map((part) => part.lastRecordAtMs ?? 0));
+    expect([lastAtMs >= grownAtMs, lastAtMs <= Date.now()]).toEqual([true, true]);
     expect(existsSync(join(node.dataDir, 'hot'))).toBe(true);
     await node.start();
 

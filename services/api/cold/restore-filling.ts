@@ -1,19 +1,20 @@
 /**
  * Turns what checkpoint and log hold of a partition into rows of the hot store, one stream at a time.
  *
- * Owns: what a stream is after a restore, and the table of objects. Promises: a stream is written whole or not at all; one whose references do not cover what the log says of it is an error.
+ * Owns: what a stream is after a restore, and what is said to be lost of it. Promises: a stream is written whole or not at all; one whose references do not cover what the log says of it is an error. Holds one
+ * stream at a time.
  */
 import { ttlMs } from '../../../shared/protocol/ttl.js';
 import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
-import type { CheckpointItem, CheckpointManifest } from '../../../shared/storage/checkpoint.js';
-import type { LogOverlay } from '../../../shared/storage/history/log-overlay.js';
+import type { CheckpointItem } from '../../../shared/storage/checkpoint.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { ColdRef, LogDelta, NamedProducer, ObjectInfo, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
-import { expiryRow, nameRow, objectRow, producerRow, refRow, streamRow } from '../hot/keys/index.js';
+import { expiryRow, nameRow, producerRow, refRow, streamRow } from '../hot/keys/index.js';
 import { bytesOfCopy } from './object-counts.js';
 import type { RestoredForks } from './restore-forks.js';
+import type { RestoredObjects } from './restore-objects.js';
 import type { RowWriter } from './row-writer.js';
 
 /** Raw size of a log record of renewed streams, about, bytes; a stream goes into one record whole. */
@@ -29,8 +30,7 @@ export interface Renewal {
 export interface FillingOptions {
   readonly partition: number;
   readonly writer: RowWriter;
-  readonly manifest: CheckpointManifest | null;
-  readonly overlay: LogOverlay;
+  readonly objects: RestoredObjects;
   readonly forks: RestoredForks;
   readonly nowMs: number;
   readonly renewal: Renewal | null;
@@ -41,9 +41,7 @@ export interface FillingOptions {
 export class Filling {
   streams = 0;
   bytes = 0;
-  objects = 0;
   readonly #options: FillingOptions;
-  readonly #uses = new Map<string, { refs: number; live: number }>();
   /** null: none, or one that is not of this round. */
   #open: { readonly key: StreamKey; readonly state: StreamRecord; readonly producers: NamedProducer[]; readonly refs: ColdRef[] } | null = null;
   #deltas: LogDelta[] = [];
@@ -71,7 +69,7 @@ export class Filling {
     const open = this.#open;
     this.#open = null;
     if (open === null) return;
-    const { writer, renewal } = this.#options;
+    const { writer, renewal, objects, lost } = this.#options;
     const { key, producers, refs } = open;
     const before = this.#restoredState(key, open.state, producers, refs);
     const state = renewal === null ? before : { ...before, incarnation: await renewal.issue() };
@@ -80,11 +78,14 @@ export class Filling {
     await writer.put(streamRow.key(slot, key), streamRow.encode(state));
     await writer.put(nameRow.key(key), nameRow.encode());
     for (const producer of producers) await writer.put(producerRow.key(slot, state.incarnation, producer.id), producerRow.encode({ ...producer, change: 0 }));
+    const gaps = new Gaps();
     for (const ref of refs) {
       await writer.put(refRow.key(slot, state.incarnation, ref.end), refRow.encode(ref));
-      this.#count(objectKey(ref.object), ref.blockBytes);
+      if (!objects.use(ref.object, ref.blockBytes)) gaps.add(ref);
     }
-    if (state.snapshot !== null && state.snapshot.cold !== null) this.#count(objectKey(state.snapshot.cold.ref.object), bytesOfCopy(state.snapshot.cold));
+    for (const { start, end, object } of gaps.found) lost(key, `bytes [${start}, ${end}): ${object} is not there as it was written`);
+    const cold = state.snapshot?.cold ?? null;
+    if (cold !== null && !objects.use(cold.ref.object, bytesOfCopy(cold))) lost(key, `the body of the snapshot at ${state.snapshot?.offset}: ${objectKey(cold.ref.object)} is not there as it was written`);
     const endsAtMs = state.expiresAtMs ?? (state.ttl === null ? Infinity : state.touchedAtMs + ttlMs(state.ttl));
     if (Number.isSafeInteger(Math.ceil(endsAtMs))) await writer.put(expiryRow.key(this.#options.partition, Math.max(0, Math.ceil(endsAtMs)), slot, key), expiryRow.encode());
     this.streams++;
@@ -140,32 +141,21 @@ export class Filling {
     if (deltas.length > 0) await this.#options.renewal?.log([], deltas);
   }
 
-  #count(key: string, bytes: number): void {
-    const use = this.#uses.get(key);
-    if (use === undefined) this.#uses.set(key, { refs: 1, live: bytes });
-    else {
-      use.refs++;
-      use.live += bytes;
-    }
-  }
-
   /** Every item was given once more. */
   async endRound(): Promise<void> {
     await this.#close();
     await this.#logRenewed();
   }
+}
 
-  async finish(): Promise<void> {
-    const { manifest, overlay, writer } = this.#options;
-    const table = new Map<string, ObjectInfo>();
-    for (const object of manifest?.objects ?? []) if (!overlay.collected.has(objectKey(object.id))) table.set(objectKey(object.id), object);
-    for (const [key, object] of overlay.objects) table.set(key, object);
-    for (const [key, { id, bytes, crc }] of table) {
-      const { refs, live } = this.#uses.get(key) ?? { refs: 0, live: 0 };
-      // What was named and is not any more cannot be told; frames are seldom longer than what is in them.
-      await writer.put(objectRow.key(id), objectRow.encode({ bytes, crc, refs, live, total: Math.max(live, bytes) }));
-      this.objects++;
-    }
-    for (const key of this.#uses.keys()) if (!table.has(key)) throw new Error(`references name ${key}, which no log record brought in`);
+/** Ranges of one stream whose objects are missing, neighbours of one object joined. */
+class Gaps {
+  readonly found: { readonly start: number; end: number; readonly object: string }[] = [];
+
+  add(ref: ColdRef): void {
+    const object = objectKey(ref.object);
+    const last = this.found.at(-1);
+    if (last?.object === object && last.end === ref.start) last.end = ref.end;
+    else this.found.push({ start: ref.start, end: ref.end, object });
   }
 }

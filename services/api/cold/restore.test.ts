@@ -71,6 +71,13 @@ async function expectAll(of: Rig, expected: ReadonlyMap<string, Buffer>): Promis
   expect((await of.readSnapshot('demo/b', 20)).equals(BIG)).toBe(true);
 }
 
+/** Keys of the first partition's objects of a kind, in order. */
+async function keysBelow(kind: string): Promise<string[]> {
+  const keys: string[] = [];
+  for await (const { key } of (rig as Rig).objects.list(`partitions/0000/${kind}`)) keys.push(key);
+  return keys;
+}
+
 async function dropHot(): Promise<void> {
   await rig?.close();
   rig = null;
@@ -159,6 +166,37 @@ describe('restore', () => {
     await restoreHere();
     rig = await Rig.open(dir);
     expect((await rig.read('demo/x')).toString()).toBe('sealed\n');
+  });
+
+  it('I9 says per stream what the store has lost, restores everything else, and a read of what is lost fails', async () => {
+    rig = await Rig.open(dir);
+    await rig.create('demo/x', { body: 'lost\n' });
+    await rig.create('demo/z', { body: 'with a snapshot\n' });
+    await rig.snapshot('demo/z', 5, BIG);
+    await rig.seal('demo/x');
+    const [segment] = await keysBelow('segments/');
+    await rig.seal();
+    await rig.append('demo/x', 'kept\n');
+    await rig.create('demo/y', { body: 'whole\n' });
+    await rig.seal();
+    await rig.cold.checkpointNow(AbortSignal.timeout(10_000));
+    const [snapshot] = await keysBelow('snapshots/');
+    for (const key of [segment, snapshot]) await rig.objects.delete(key as string);
+    await dropHot();
+    const report = await restoreHere();
+    expect(report.lossCount).toBe(2);
+    expect([...report.losses].sort((a, b) => a.key.localeCompare(b.key))).toEqual([
+      { key: 'demo/x', what: `bytes [0, 5): ${segment} is not there as it was written` },
+      { key: 'demo/z', what: `the body of the snapshot at 5: ${snapshot} is not there as it was written` },
+    ]);
+    expect(report.partitions.map(({ streams }) => streams)).toEqual([3]);
+    rig = await Rig.open(dir);
+    expect((await rig.read('demo/y')).toString()).toBe('whole\n');
+    expect((await rig.read('demo/z')).toString()).toBe('with a snapshot\n');
+    expect((await rig.head('demo/x')).tail).toBe(10);
+    await expect(rig.read('demo/x')).rejects.toThrow();
+    await expect(rig.readSnapshot('demo/z', 5)).rejects.toThrow();
+    expect((await verify(rig)).findings.map(({ what }) => what).join()).toMatch(/missing/);
   });
 
   it('refuses a hot tier that is not empty, and an empty store', async () => {

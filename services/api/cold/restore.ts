@@ -26,6 +26,7 @@ import { PartitionSession } from './partition-session.js';
 import { Filling, type Renewal } from './restore-filling.js';
 import { RestoredForks } from './restore-forks.js';
 import { GENERATIONS_PER_SESSION, RestoredSubscriptions } from './restore-subscriptions.js';
+import { RestoredObjects } from './restore-objects.js';
 import { RowWriter } from './row-writer.js';
 import { newestSession } from './sessions.js';
 import { StartRefused } from './start-refused.js';
@@ -41,12 +42,21 @@ export interface RestoreOptions {
   readonly objects: ObjectStore;
   /** Give every stream a new incarnation. Always so with the file-system store, whose cached answers are marked immutable up to the tail (design section 6). */
   readonly newIncarnations: boolean;
-  readonly progress?: (done: { readonly partition: number; readonly streams: number; readonly records: number }) => void;
+  readonly progress?: (done: RestoreProgress) => void;
   readonly logger: Logger;
   readonly metrics: ColdMetrics;
   readonly now: () => number;
   readonly nonce: () => string;
   readonly signal: AbortSignal;
+}
+
+/** How far a restore has come, over all partitions. */
+export interface RestoreProgress {
+  /** Log records read. */
+  readonly records: number;
+  /** Streams written, and about how many there are: some of those that the log speaks of may have ended, or be in the checkpoint too. 0: not known yet. */
+  readonly streams: number;
+  readonly streamsAbout: number;
 }
 
 /** Something that the object store does not hold of a stream or a subscription that was restored. */
@@ -65,6 +75,8 @@ export interface RestoreReport {
     /** Where the checkpoint stood, null without one; and how many log records came behind it. */
     readonly checkpoint: LogPosition | null;
     readonly records: number;
+    /** When the last log record was written, ms since 1970; null: there is none behind the checkpoint. What was acknowledged later is not there, nor anything that had waited for its seal then. */
+    readonly lastRecordAtMs: number | null;
     readonly streams: number;
     readonly bytes: number;
     readonly objects: number;
@@ -106,9 +118,11 @@ interface Part {
   readonly checkpoint: LogPosition | null;
   readonly manifest: CheckpointManifest | null;
   readonly overlay: LogOverlay;
-  /** The last log record that was read. */
+  /** The last log record that was read, and when it was written. */
   readonly end: LogPosition;
+  readonly endAtMs: number | null;
   readonly writer: RowWriter;
+  readonly objects: RestoredObjects;
   readonly filling: Filling;
 }
 
@@ -120,6 +134,9 @@ class Restore {
   readonly #losses: Loss[] = [];
   readonly #renew: boolean;
   #lossCount = 0;
+  #records = 0;
+  #streams = 0;
+  #streamsAbout = 0;
 
   constructor(options: RestoreOptions, document: StoreDocument, store: DurableStore) {
     this.#options = options;
@@ -156,21 +173,26 @@ class Restore {
 
   /** Claims a partition and reads its log. */
   async #read(partition: number, forks: RestoredForks): Promise<Part> {
-    const { objects, signal, progress, now } = this.#options;
+    const { objects, signal, now } = this.#options;
     const session = await this.#claim(partition, await newestCheckpoint(objects, partition));
     // Asked again: until the claim an old node may have written newer ones, and collected what they cover.
     const checkpoint = await newestCheckpoint(objects, partition);
     const manifest = checkpoint === null ? null : await readManifest(objects, partition, checkpoint);
     const overlay = new LogOverlay();
     let end: LogPosition = manifest ?? LOG_START;
+    let endAtMs: number | null = null;
     for await (const { record } of readLog({ store: objects, partition, after: end, until: session.session, live: true, signal })) {
       overlay.add(record);
       end = { session: record.session, seq: record.seq };
-      progress?.({ partition, streams: 0, records: overlay.records });
+      endAtMs = record.writtenAtMs;
+      this.#records++;
+      this.#moved();
     }
+    this.#streamsAbout += (manifest?.streams ?? 0) + overlay.keys.size;
+    const named = await RestoredObjects.list(objects, partition, manifest, overlay);
     const writer = new RowWriter(this.#store);
-    const filling = new Filling({ partition, writer, manifest, overlay, forks, nowMs: now(), renewal: this.#renew ? this.#renewal(partition, session) : null, lost: (key, what) => this.#lost(key, what) });
-    return { partition, session, checkpoint, manifest, overlay, end, writer, filling };
+    const filling = new Filling({ partition, writer, objects: named, forks, nowMs: now(), renewal: this.#renew ? this.#renewal(partition, session) : null, lost: (key, what) => this.#lost(key, what) });
+    return { partition, session, checkpoint, manifest, overlay, end, endAtMs, writer, objects: named, filling };
   }
 
   /** What checkpoint and log hold of a partition. */
@@ -179,12 +201,14 @@ class Restore {
   }
 
   async #fill(part: Part): Promise<void> {
-    const { partition, overlay, filling, writer } = part;
-    const { signal, progress } = this.#options;
+    const { filling, writer } = part;
+    const { signal } = this.#options;
     for await (const item of this.#items(part)) {
       signal.throwIfAborted();
+      const before = filling.streams;
       await filling.take(item);
-      progress?.({ partition, streams: filling.streams, records: overlay.records });
+      this.#streams += filling.streams - before;
+      if (filling.streams !== before) this.#moved();
     }
     await filling.endRound();
     await writer.flush();
@@ -211,15 +235,15 @@ class Restore {
     for await (const item of checkpointItems(this.#options.objects, manifest)) if (item.kind === 'stream' && overlay.keys.get(item.key)?.renewsBase === true) note(item.key, item.state.incarnation);
   }
 
-  async #finish({ partition, session, checkpoint, manifest, overlay, end, writer, filling }: Part, subscriptions: number): Promise<RestoreReport['partitions'][number]> {
-    await filling.finish();
+  async #finish({ partition, session, checkpoint, manifest, overlay, end, endAtMs, writer, objects, filling }: Part, subscriptions: number): Promise<RestoreReport['partitions'][number]> {
+    await objects.write(writer);
     for (const fence of [...(manifest?.fences ?? []), ...[...overlay.purges].map(([bucket, atMs]) => ({ bucket, atMs }))]) {
       await writer.put(bucketFenceRow.key(fence.bucket), bucketFenceRow.encode({ atMs: fence.atMs }));
     }
     const applied = session.seq > 0 ? { session: session.session, seq: session.seq } : end;
     await writer.put(appliedRow.key(partition), appliedRow.encode({ ...applied, slice: 0 }));
     await writer.flush();
-    return { partition, session: session.session, checkpoint, records: overlay.records, streams: filling.streams, bytes: filling.bytes, objects: filling.objects, subscriptions };
+    return { partition, session: session.session, checkpoint, records: overlay.records, lastRecordAtMs: endAtMs, streams: filling.streams, bytes: filling.bytes, objects: objects.count, subscriptions };
   }
 
   /** Binds the directory to a session of its own, and ends every earlier one. What lies before the checkpoint's session was fenced before it was written. */
@@ -239,8 +263,14 @@ class Restore {
     return { issue: () => issuer.issue(), log: async (objects, deltas) => void (await session.append({ plan: null, objects, deltas })) };
   }
 
+  #moved(): void {
+    this.#options.progress?.({ records: this.#records, streams: this.#streams, streamsAbout: this.#streamsAbout });
+  }
+
+  /** Each is in the log of the restore, whatever the report has room for. */
   #lost(key: string, what: string): void {
     this.#lossCount++;
+    this.#options.logger.warn({ event: 'not-restored', stream: key, what }, 'the object store does not hold this');
     if (this.#losses.length < LOSSES_LISTED_MAX) this.#losses.push({ key, what });
   }
 }

@@ -4,7 +4,7 @@ import { createLogger } from '../../../shared/observability/index.js';
 import type { Context } from '../context.js';
 import { CommandFailed } from '../failures.js';
 import { restoreDirectory } from '../node-parts.js';
-import { progressBar } from '../progress.js';
+import { progressOrLines } from '../progress.js';
 import { settingsOf, withSettings } from '../settings.js';
 
 export function restoreCommand(context: Context): Command {
@@ -13,9 +13,10 @@ export function restoreCommand(context: Context): Command {
     .option('--new-incarnations', 'give every stream a new incarnation (always so with FIRN_COLD=fs)', false);
   return withSettings(command, 'node').action(async (options: { newIncarnations: boolean }) => {
     const config = settingsOf(command, context, 'node');
-    const bar = progressBar(context, 'restore', 1);
+    const logger = createLogger(config.log, context.stderr);
+    const bar = progressOrLines(context, 'restore', logger);
     try {
-      const report = await restoreDirectory(config, { logger: createLogger(config.log, context.stderr), newIncarnations: options.newIncarnations, onProgress: (streams) => bar.set(streams, streams + 1) });
+      const report = await restoreDirectory(config, { logger, newIncarnations: options.newIncarnations, onProgress: ({ streams, streamsAbout }) => bar.set(streams, Math.max(streams, streamsAbout)) });
       context.stdout.write(`${JSON.stringify(report)}\n`);
     } catch (error) {
       throw new CommandFailed(`the restore failed: ${error instanceof Error ? error.message : String(error)}`, { cause: error });

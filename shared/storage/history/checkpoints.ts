@@ -40,11 +40,19 @@ export async function readManifest(store: ObjectStore, partition: number, at: Lo
   return manifest;
 }
 
-/** Items of a checkpoint, one part in memory at a time; none for null. */
+/** Items of a checkpoint, one part in memory at a time and the next one on its way; none for null. */
 export function checkpointItems(store: ObjectStore, manifest: CheckpointManifest | null): AsyncIterable<CheckpointItem> {
   if (manifest === null) return nothing();
   const keys = checkpointPartKeys(manifest);
-  return readCheckpointParts(manifest.parts, ({ part }) => store.get(keys[part] as string));
+  let ahead: Promise<Buffer> | null = null;
+  return readCheckpointParts(manifest.parts, async ({ part }) => {
+    const body = await (ahead ?? store.get(keys[part] as string));
+    const next = keys[part + 1];
+    ahead = next === undefined ? null : store.get(next);
+    // Thrown where that part is asked for.
+    ahead?.catch(() => undefined);
+    return body;
+  });
 }
 
 async function* nothing(): AsyncGenerator<CheckpointItem> {}
