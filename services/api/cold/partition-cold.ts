@@ -196,6 +196,8 @@ export class PartitionCold {
       if (!(error instanceof Stopped)) this.#halt(error as Error);
       throw error;
     }
+    // Where nothing is kept, what the record sealed does not wait for the regular tick.
+    if (this.#options.hotKeepMs === 0) this.#background.start('eviction', () => this.evictDue());
   }
 
   /** The log is ahead of this store: a further record would be made from a state that the log has left behind. Applying is tried again from time to time. */
