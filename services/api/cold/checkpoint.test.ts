@@ -4,8 +4,9 @@ import { checkpointPartKeys, entriesOfItems, type CheckpointManifest } from '../
 import { checkpointPartPrefix } from '../../../shared/storage/keys.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { checkpointItems, newestCheckpoint, readManifest } from '../../../shared/storage/history/checkpoints.js';
+import type { CheckpointDue } from './checkpoint-due.js';
 import { Rig, until } from './cold-rig.contract.js';
-import { CHECKPOINT_RECORDS } from './limits.js';
+import { CHECKPOINT_CHANGES, CHECKPOINT_RECORDS } from './limits.js';
 
 let dir: string;
 let rig: Rig;
@@ -87,12 +88,16 @@ describe('a checkpoint', () => {
     expect(await keysOf(manifest)).toEqual(['demo/a 0..1']);
   });
 
-  it('is made by itself after so many records', async () => {
+  it.each([
+    ['records', (due: CheckpointDue) => Array.from({ length: CHECKPOINT_RECORDS }, () => due.note(100, 1))],
+    ['changes of streams', (due: CheckpointDue) => due.note(100, CHECKPOINT_CHANGES)],
+  ])('is made by itself after so many %s', async (_, note) => {
     await rig.create('demo/a');
     await rig.append('demo/a', 'x');
     await rig.seal();
     const { checkpoint: due } = rig.cold.partitions[0]!;
-    for (let n = 0; n < CHECKPOINT_RECORDS; n++) due.note(100);
+    expect(due.due).toBe(false);
+    note(due);
     expect(due.due).toBe(true);
     await until(async () => (await newestCheckpoint(rig.objects, 0)) !== null);
     // The node hears of it after it is there.

@@ -124,6 +124,10 @@ export const GET_DEADLINE_MS = 30_000;
 /** A checkpoint is due after so many log records or bytes of log (design section 6). */
 export const CHECKPOINT_RECORDS = 1_000;
 export const CHECKPOINT_LOG_BYTES = 67_108_864;
+/** ... or changes of streams: whoever merges the log with a checkpoint (the next one, a restore) has all of them in memory, at about 1 KiB each. */
+export const CHECKPOINT_CHANGES = 262_144;
+/** Stored bytes of one change, about, where only the length of a record is known. */
+export const CHANGE_BYTES_ABOUT = 64;
 
 /** An object that may go stays so long after this node learned of it, ms: longer than a node needs to notice that it lost its session, and than a reader takes from a reference to its object. */
 export const COLLECT_GRACE_MS = 15_000;

@@ -189,7 +189,7 @@ export class PartitionCold {
   async write(draft: LogDraft): Promise<void> {
     const deltas = await whatStillHolds(this.#options.core, draft.deltas);
     const { record, bytes } = await this.session.append({ ...draft, deltas });
-    this.checkpoint.note(bytes);
+    this.checkpoint.note(bytes, deltas.length);
     try {
       await this.applier.apply(record);
     } catch (error) {
