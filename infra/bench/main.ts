@@ -9,13 +9,14 @@ import { appends } from './appends.js';
 import { catchUp } from './catch-up.js';
 import { cold } from './cold.js';
 import { memory } from './memory.js';
+import { restore } from './restore.js';
 import { passes, resultTable, type Options, type Row } from './results.js';
 import { sealing } from './sealing.js';
 import { sse } from './sse.js';
 import { subscriptions } from './subscriptions.js';
 import { variants } from './variants.js';
 
-const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, cold, sealing, sse, subscriptions, memory, variants };
+const WORKS: Readonly<Record<string, (options: Options) => Promise<Row[]>>> = { appends, 'catch-up': catchUp, cold, sealing, sse, subscriptions, memory, restore, variants };
 
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
 

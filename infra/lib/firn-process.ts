@@ -37,6 +37,40 @@ export function residentBytes(pid: number): number {
   return Number(line[1]) * 1_024;
 }
 
+export interface Measured {
+  readonly stdout: string;
+  readonly ms: number;
+  /** Most resident bytes that were seen. */
+  readonly peakBytes: number;
+}
+
+const SAMPLE_MS = 25;
+
+/** Runs a command of the command line to its end and watches its memory. Throws when it does not end with 0. */
+export async function measuredCommand(args: readonly string[], settings: Settings): Promise<Measured> {
+  const started = performance.now();
+  const child = spawn(join(PROJECT, 'services', 'cli', 'firn.cjs'), args, { cwd: PROJECT, env: environment(settings), stdio: ['ignore', 'pipe', 'inherit'] });
+  let stdout = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  let peakBytes = 0;
+  const sampler = setInterval(() => {
+    if (child.pid !== undefined && child.exitCode === null) peakBytes = Math.max(peakBytes, peakOf(child.pid));
+  }, SAMPLE_MS);
+  const outcome = await new Promise<number | string>((resolve) => child.once('close', (code, signal) => resolve(signal ?? code ?? 0)));
+  clearInterval(sampler);
+  if (outcome !== 0) throw new Error(`firn ${args.join(' ')} ended with ${outcome}\n${stdout}`);
+  return { stdout, ms: performance.now() - started, peakBytes };
+}
+
+/** Most resident bytes of a process so far; 0 when it is gone. */
+function peakOf(pid: number): number {
+  try {
+    return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1_024;
+  } catch {
+    return 0;
+  }
+}
+
 /** A command of the command line that runs until it is told to end. */
 class LongCommand {
   #child: ChildProcess | null = null;

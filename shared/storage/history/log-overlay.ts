@@ -16,19 +16,20 @@ export interface Life {
   readonly incarnation: Incarnation;
   /** null: no seal in this stretch; the state comes from what was there before. */
   state: StreamRecord | null;
-  readonly producers: Map<string, NamedProducer>;
+  /** By id. `NO_PRODUCERS`: none. */
+  producers: Map<string, NamedProducer>;
   readonly refs: RefPatches;
   /** Offloaded in this stretch. */
   snapshot: SnapshotRecord | null;
   /** Small snapshots that compaction moved. */
-  readonly moved: CompactedSnapshot[];
+  moved: readonly CompactedSnapshot[];
 }
 
 export interface KeyChange {
   /** null: the key has no stream any more, as far as this stretch knows. */
   life: Life | null;
-  /** Lives that ended in this stretch. */
-  readonly ended: Set<Incarnation>;
+  /** Lives that ended in this stretch. `NO_LIVES`: none. */
+  ended: Set<Incarnation>;
   /** The newest life that a seal of this stretch spoke of, ended since or not: any other one from before is over, with or without a delete (a restore renews). */
   begun: Incarnation | null;
   /** Earlier tokens of the life that is there, which restores have renewed since: forks that a broken-off restore did not reach name it by them. */
@@ -36,6 +37,12 @@ export interface KeyChange {
   /** That life came before this stretch, so the checkpoint has an earlier token of it too. */
   renewsBase: boolean;
 }
+
+/** Shared by all the streams that have none, which are most: each is one of very many. */
+const NO_LIVES: Set<Incarnation> = new Set();
+const NO_PRODUCERS: Map<string, NamedProducer> = new Map();
+const NO_TOKENS: readonly Incarnation[] = [];
+const NO_MOVES: readonly CompactedSnapshot[] = [];
 
 export class LogOverlay {
   readonly keys = new Map<StreamKey, KeyChange>();
@@ -87,11 +94,12 @@ export class LogOverlay {
     const life = this.#lifeOf(key, state.incarnation, true);
     if (life === null) return;
     if (life !== before) {
-      change.renewed = !renews || before === null ? [] : [...change.renewed, before.incarnation];
+      change.renewed = !renews || before === null ? NO_TOKENS : [...change.renewed, before.incarnation];
       change.renewsBase = renews && (before === null || change.renewsBase);
     }
     change.begun = state.incarnation;
     life.state = { ...state, snapshot: newerSnapshot(life.state?.snapshot ?? life.snapshot, state.snapshot) };
+    if (producers.length > 0 && life.producers === NO_PRODUCERS) life.producers = new Map();
     for (const producer of producers) life.producers.set(producer.id, producer);
     life.refs.append(refs);
   }
@@ -100,7 +108,7 @@ export class LogOverlay {
     const life = this.#lifeOf(key, incarnation, false);
     if (life === null) return;
     for (const range of ranges) life.refs.replace(range);
-    if (snapshot !== null) life.moved.push(snapshot);
+    if (snapshot !== null) life.moved = [...life.moved, snapshot];
   }
 
   #offload(key: StreamKey, incarnation: Incarnation, snapshot: SnapshotRecord): void {
@@ -112,7 +120,7 @@ export class LogOverlay {
 
   #end(key: StreamKey, incarnation: Incarnation): void {
     const change = this.#changeOf(key);
-    change.ended.add(incarnation);
+    noteEnd(change, incarnation);
     if (change.life?.incarnation === incarnation) change.life = null;
   }
 
@@ -123,20 +131,25 @@ export class LogOverlay {
     if (change.life?.incarnation === incarnation) return change.life;
     if (change.life !== null) {
       if (!begins) return null;
-      change.ended.add(change.life.incarnation);
+      noteEnd(change, change.life.incarnation);
     }
-    change.life = { incarnation, state: null, producers: new Map(), refs: new RefPatches(), snapshot: null, moved: [] };
+    change.life = { incarnation, state: null, producers: NO_PRODUCERS, refs: new RefPatches(), snapshot: null, moved: NO_MOVES };
     return change.life;
   }
 
   #changeOf(key: StreamKey): KeyChange {
     let change = this.keys.get(key);
     if (change === undefined) {
-      change = { life: null, ended: new Set(), begun: null, renewed: [], renewsBase: false };
+      change = { life: null, ended: NO_LIVES, begun: null, renewed: NO_TOKENS, renewsBase: false };
       this.keys.set(key, change);
     }
     return change;
   }
+}
+
+function noteEnd(change: KeyChange, incarnation: Incarnation): void {
+  if (change.ended === NO_LIVES) change.ended = new Set();
+  change.ended.add(incarnation);
 }
 
 /** Of two snapshots of one life the later one; of the same one the copy that is cold. */
