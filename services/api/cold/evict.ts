@@ -15,6 +15,7 @@ import { isHotDamage } from './damage.js';
 import { PARK_MAX_MS, SLICE_ROWS_MAX } from './limits.js';
 import { sealedHotOf } from './sealed-hot.js';
 import type { Steps } from './steps.js';
+import { Lane } from './timing.js';
 
 /** Rows of evictions looked at in one step. */
 const STEP_ROWS = 256;
@@ -27,15 +28,29 @@ export interface EvictorOptions {
   readonly steps: Steps;
   /** Room is short: copies go before their time. Asked before each of them. */
   readonly pressed: () => boolean;
+  readonly stop: AbortSignal;
   /** Removes the file of a large snapshot that has a cold copy. */
   readonly removeStaged: (file: string) => Promise<void>;
 }
 
 export class Evictor {
   readonly #options: EvictorOptions;
+  readonly #lane = new Lane();
 
   constructor(options: EvictorOptions) {
     this.#options = options;
+  }
+
+  /** Evicts what is due now, all of it. */
+  due(): Promise<void> {
+    return this.#lane.run(async () => {
+      while (!this.#options.stop.aborted && (await this.step()));
+    });
+  }
+
+  /** Resolves when what was under way has ended. */
+  idle(): Promise<void> {
+    return this.#lane.idle();
   }
 
   /** One step over what is due, or over the oldest while room is short. True: there is more to do now. */

@@ -75,7 +75,6 @@ export class PartitionCold {
   readonly #refs = new Lane();
   readonly #sealLane = new Lane();
   readonly #offloads = new Lane();
-  readonly #evictions = new Lane();
   readonly #background: Background;
   #offloadHint = true;
   #offloadFromMs = 0;
@@ -91,7 +90,7 @@ export class PartitionCold {
     this.#options = options;
     this.partition = partition;
     this.session = new PartitionSession({ partition, store, rows: rowsOfCore(core), logger, metrics, now, nonce: options.nonce, steps, stop });
-    this.evictor = new Evictor({ core, partition, now, metrics, steps, pressed: options.pressed, removeStaged: options.removeStaged });
+    this.evictor = new Evictor({ core, partition, now, metrics, steps, stop, pressed: options.pressed, removeStaged: options.removeStaged });
     this.applier = new Applier({ core, partition, now, hotKeepMs, steps, stop });
     this.board = new PlanBoard({ partition, runner: options.runner, now, logger, metrics });
     this.parking = new Parking(now);
@@ -197,7 +196,7 @@ export class PartitionCold {
       throw error;
     }
     // Where nothing is kept, what the record sealed does not wait for the regular tick.
-    if (this.#options.hotKeepMs === 0) this.#background.start('eviction', () => this.evictDue());
+    if (this.#options.hotKeepMs === 0) this.#background.start('eviction', () => this.evictor.due());
   }
 
   /** The log is ahead of this store: a further record would be made from a state that the log has left behind. Applying is tried again from time to time. */
@@ -260,7 +259,7 @@ export class PartitionCold {
     if (this.#needsClaim && this.#options.now() >= this.#claimFromMs) this.#background.start('recovery', () => this.#recover());
     this.#background.start('plans', () => this.board.tick());
     this.kick();
-    this.#background.start('eviction', () => this.evictDue());
+    this.#background.start('eviction', () => this.evictor.due());
     this.#background.start('clean-up', () => this.cleanUp());
   }
 
@@ -362,16 +361,9 @@ export class PartitionCold {
     });
   }
 
-  /** Evicts what is due now, all of it. */
-  evictDue(): Promise<void> {
-    return this.#evictions.run(async () => {
-      while (!this.#options.stop.aborted && (await this.evictor.step()));
-    });
-  }
-
   /** Resolves when what was under way has ended. */
   async idle(): Promise<void> {
-    await Promise.all([this.#refs.idle(), this.#sealLane.idle(), this.#offloads.idle(), this.#evictions.idle()]);
+    await Promise.all([this.#refs.idle(), this.#sealLane.idle(), this.#offloads.idle(), this.evictor.idle()]);
     await this.#background.idle();
   }
 

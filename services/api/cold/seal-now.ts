@@ -35,7 +35,7 @@ export async function sealNow(partitions: readonly PartitionCold[], prefix: stri
     // What was sealed may be what the next link of a chain of forks waited for.
     if (awaited.size === 0 || count.streams === before) await idlePause(AGAIN_MS, signal);
   }
-  if (evict) await Promise.all(partitions.map((partition) => orStopped(partition.evictDue(), signal)));
+  if (evict) await Promise.all(partitions.map((partition) => orStopped(partition.evictor.due(), signal)));
   return { ...count };
 }
 

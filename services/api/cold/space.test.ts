@@ -171,7 +171,7 @@ describe('hot bytes that have a cold copy', () => {
     evictor.step = () => Promise.resolve(false);
     return async () => {
       evictor.step = step;
-      await of.cold.partitions[0]?.evictDue();
+      await of.cold.partitions[0]?.evictor.due();
     };
   }
 
