@@ -293,7 +293,9 @@ export class Channel {
     const event = await (bytesMax > CATCH_UP_EVENT_BYTES ? read() : this.#options.stored.take(`${this.#handle.incarnation}/${representation}/${at}/${most}`, read));
     if (typeof event === 'number') return event;
     if (reader.ended) return null;
-    const { frame, end, reach, rest } = event;
+    const { frame, end, rest } = event;
+    // More may have become durable since it was looked at, and be acknowledged before this reader came to share it (SSE-08).
+    const reach = event.reach === 'tail' && advance(end, rest.length) !== this.#handle.record?.tail ? 'below' : event.reach;
     const state = { end, upToDate: rest.length === 0 && reach !== 'below', closed: reach === 'end' };
     reader.position = end;
     if (frame !== null) reader.writePair(frame, this.#control(reader, state), this.#options.now());

@@ -147,6 +147,26 @@ describe('the SSE hub', () => {
     expect(failures).toEqual([]);
   });
 
+  it('SSE-08 a reader that shares what another one is reading is not told that this is all, when more was appended since', async () => {
+    begin('text/plain', 'one');
+    let release: () => void = () => undefined;
+    stream.bodyGate = new Promise((resolve) => {
+      release = resolve;
+    });
+    const first = await attach();
+    await first.until(() => stream.reads === 1);
+    stream.append('two');
+    const second = await attach();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    stream.bodyGate = Promise.resolve();
+    release();
+    for (const reader of [first, second]) {
+      await reader.until(() => reader.controls.at(-1)?.upToDate === true);
+      expect(reader.data).toBe('onetwo');
+      expect(reader.controls.map((control) => [control.streamNextOffset, control.upToDate])).toEqual([[offset(3), undefined], [offset(6), true]]);
+    }
+  });
+
   it('SSE-22 OFF-13 greets a reader at the tail at once', async () => {
     begin('application/octet-stream', 'old');
     const reader = await attach({ start: 3 });

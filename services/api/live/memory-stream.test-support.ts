@@ -16,6 +16,8 @@ export class MemoryStream {
   failure: Error | null = null;
   /** Awaited by every read. */
   gate: Promise<void> = Promise.resolve();
+  /** Awaited by every body, when its window is decided. */
+  bodyGate: Promise<void> = Promise.resolve();
   readonly #listeners = new Set<(event: StreamEvent) => void>();
 
   constructor(contentType: string, content: string | Buffer = '') {
@@ -101,9 +103,11 @@ export class MemoryStream {
       end = (last >= from ? last + 1 : this.bytes.indexOf(10, end) + 1) as Offset;
     }
     const bytes = this.bytes.subarray(from, end);
+    const { bodyGate } = this;
     return {
       record, start: from, end, upToDate: end === record.tail, closed: end === record.tail && record.closed, session: null,
       body: async function* () {
+        await bodyGate;
         if (bytes.length > 1) yield bytes.subarray(0, 1);
         if (bytes.length > 0) yield bytes.subarray(bytes.length > 1 ? 1 : 0);
       },
