@@ -42,7 +42,7 @@ async function tell(settings: Env, steps: readonly Step[]): Promise<void> {
     await rig.node.seal();
     await look(world, null, new Random(steps.length));
     await world.places.check(true);
-    world.places.settle();
+    world.places.objects.settle();
   } finally {
     await rig.dispose();
   }

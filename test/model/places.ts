@@ -1,14 +1,13 @@
 /**
  * Where bytes lie, as the admin listener and the folder of objects show it, checked after each step: I1 (one source for each byte), I3 (a published range is in an object that is there),
- * I4 and I8 (objects stay as they are, and stay), I7 (an incarnation is one life's).
+ * I4 and I8 (by `objects.ts`), I7 (an incarnation is one life's).
  *
  * `firn verify` looks at the same from within; here only what a node says about itself is believed, and held against the files.
  */
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { filesBelow } from '../support/damage.js';
-import { crc32c } from '../../shared/storage/crc.js';
+import { Objects } from './objects.js';
 import type { Rig } from './rig.js';
 import type { Spec } from './spec.js';
 
@@ -30,19 +29,15 @@ interface Report {
 export class Places {
   /** Tokens that were ever given out in this world (I7). */
   readonly #tokens = new Set<string>();
-  /** Sum of each object seen. */
-  #objects = new Map<string, number>();
+  readonly objects: Objects;
 
-  constructor(private readonly rig: Rig, private readonly spec: Spec) {}
+  constructor(private readonly rig: Rig, private readonly spec: Spec) {
+    this.objects = new Objects(rig);
+  }
 
   isNew(token: string): void {
     expect(this.#tokens.has(token), `incarnation ${token} was given out before`).toBe(false);
     this.#tokens.add(token);
-  }
-
-  /** The objects are a copy in another folder now. */
-  forget(): void {
-    this.#objects = new Map();
   }
 
   async pageOf(path: string): Promise<Page> {
@@ -53,7 +48,7 @@ export class Places {
   async check(deep: boolean): Promise<void> {
     const report = (await this.rig.node.ask('POST', `/__firn/verify?deep=${deep ? 1 : 0}`)) as Report;
     expect(report.findings).toEqual([]);
-    this.#unchanged();
+    this.objects.check();
     for (const life of this.spec.readable) {
       const page = await this.pageOf(life.path);
       const at = Number;
@@ -79,24 +74,5 @@ export class Places {
     if (snapshot === null) return;
     expect([path, snapshot.hot ?? snapshot.cold]).not.toEqual([path, null]);
     if (snapshot.cold?.includes('/snapshots/') === true) expect(statSync(join(this.rig.objectsDir, snapshot.cold)).size).toBe(snapshot.bytes);
-  }
-
-  /** Objects are written once, never changed, and do not go before a collection (I4, I8). */
-  #unchanged(): void {
-    const { rig } = this;
-    const now = new Map<string, number>();
-    for (const file of filesBelow(rig.objectsDir)) {
-      const key = file.slice(rig.objectsDir.length + 1);
-      if (!key.startsWith('.tmp')) now.set(key, this.#objects.get(key) ?? crc32c(readFileSync(file)));
-    }
-    const gone = [...this.#objects.keys()].filter((key) => !now.has(key));
-    expect(gone, 'objects that are gone').toEqual([]);
-    this.#objects = now;
-  }
-
-  /** Every object has the bytes that it had when it was seen first: at the end of a sequence. */
-  settle(): void {
-    const { rig } = this;
-    for (const [key, sum] of this.#objects) expect([key, crc32c(readFileSync(join(rig.objectsDir, key)))]).toEqual([key, sum]);
   }
 }

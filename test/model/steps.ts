@@ -264,7 +264,7 @@ async function restore(world: World, _path: string, luck: Random): Promise<void>
   const { rig, spec, places } = world;
   await rig.node.seal();
   await rig.restore(luck.chance(0.5) ? 'stop' : 'kill');
-  places.forget();
+  places.objects.moved();
   for (const life of spec.readable) {
     life.token = (await world.stream(life.path).head()).incarnation;
     places.isNew(life.token);
