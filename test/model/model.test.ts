@@ -62,7 +62,7 @@ async function look(world: World, near: string | null, luck: Random): Promise<vo
 }
 
 for (const [title, settings] of WAYS) {
-  it(`R026 I1 I2 I3 I7 I8 any sequence agrees with the model: ${title}`, { timeout: 900_000 }, async () => {
+  it.concurrent(`R026 I1 I2 I3 I7 I8 any sequence agrees with the model: ${title}`, { timeout: 900_000 }, async () => {
     const { seed } = seeded(`model, ${title}`);
     const path = process.env['FIRN_MODEL_PATH'];
     let deadline = RUNS === undefined && path === undefined ? Date.now() + RUN_MS : Infinity;

@@ -28,7 +28,7 @@ const CONTENT_MAX = 1_500_000;
 /** How often each comes. */
 const WEIGHTS = {
   create: 10, append: 18, keyed: 8, close: 2, delete: 4, fork: 7, snapshot: 5, parts: 2, retain: 5, expire: 1,
-  seal: 6, evict: 2, offload: 2, checkpoint: 2, restart: 2, kill: 3, restore: 2,
+  seal: 6, evict: 2, offload: 2, checkpoint: 2, compact: 4, restart: 2, kill: 3, restore: 2,
 } as const;
 
 type Name = keyof typeof WEIGHTS;
@@ -47,7 +47,7 @@ export async function take(world: World, { do: what, on, luck }: Step): Promise<
 }
 
 /** Steps behind which every stream is looked at. */
-const WHOLE: ReadonlySet<Name> = new Set(['seal', 'evict', 'offload', 'checkpoint', 'restart', 'kill', 'restore']);
+const WHOLE: ReadonlySet<Name> = new Set(['seal', 'evict', 'offload', 'checkpoint', 'compact', 'restart', 'kill', 'restore']);
 
 export const anyStep: fc.Arbitrary<Step> = fc.record({
   do: fc.oneof(...Object.entries(WEIGHTS).map(([name, weight]) => ({ weight, arbitrary: fc.constant(name as Name) }))),
@@ -56,7 +56,7 @@ export const anyStep: fc.Arbitrary<Step> = fc.record({
 });
 
 const STEPS: Record<Name, (world: World, path: string, luck: Random) => Promise<void>> = {
-  create, append, keyed, close, delete: remove, fork, snapshot, parts, retain, expire, seal, evict, offload, checkpoint,
+  create, append, keyed, close, delete: remove, fork, snapshot, parts, retain, expire, seal, evict, offload, checkpoint, compact,
   restart: (world) => again(world, 'stop'),
   kill: (world) => again(world, 'kill'),
   restore,
@@ -187,8 +187,8 @@ function offsetIn(life: Life | undefined, luck: Random): number {
 
 async function snapshot(world: World, path: string, luck: Random): Promise<void> {
   const life = world.spec.lives.get(path);
-  const again = life?.snapshot != null && luck.chance(0.15);
-  const one = again ? life.snapshot! : { offset: offsetIn(life, luck), type: luck.pick([JSON_TYPE, OCTETS]), body: Buffer.alloc(luck.chance(0.2) ? LARGE + luck.int(0, 1_000) : luck.int(0, 3_000), `snapshot ${world.unique()};`) };
+  const visible = life?.snapshot ?? null;
+  const one = visible !== null && luck.chance(0.15) ? visible : { offset: offsetIn(life, luck), type: luck.pick([JSON_TYPE, OCTETS]), body: Buffer.alloc(luck.chance(0.2) ? LARGE + luck.int(0, 1_000) : luck.int(0, 3_000), `snapshot ${world.unique()};`) };
   const answer = await world.stream(path).publish(String(one.offset), one.body, one.type);
   agree(`snapshot ${path} at ${one.offset}`, answer, world.spec.snapshot(path, one));
 }
@@ -253,6 +253,11 @@ async function offload(world: World, path: string, luck: Random): Promise<void> 
 
 async function checkpoint({ rig }: World): Promise<void> {
   await rig.node.ask('POST', '/__firn/checkpoint');
+}
+
+/** Ranges of small seals are put together. */
+async function compact({ rig }: World): Promise<void> {
+  await rig.node.ask('POST', '/__firn/compact');
 }
 
 async function again(world: World, how: 'stop' | 'kill', changed: Env = {}): Promise<void> {
