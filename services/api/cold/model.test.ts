@@ -7,6 +7,7 @@ import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { createLogger } from '../../../shared/observability/logger.js';
 import { createMetrics } from '../../../shared/observability/metrics.js';
 import { FsObjectStore } from '../../../shared/storage/fs-store.js';
+import { expectOnlyAlive, SHORT_GRACE_MS } from './collect/collect-rig.contract.js';
 import { coldMetrics } from './cold-metrics.js';
 import { Rig, type RigConfig } from './cold-rig.contract.js';
 import { restore } from './restore.js';
@@ -37,11 +38,14 @@ const anyStep = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('retain' as const), key: anyKey, share: fc.double({ min: 0, max: 1, noNaN: true }) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('checkpoint' as const) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('compact' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('collect' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const), kill: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restore' as const) }) },
 );
 
 type Step = typeof anyStep extends fc.Arbitrary<infer T> ? T : never;
+
+const OPTIONS = { collectGraceMs: SHORT_GRACE_MS };
 
 class Run {
   streams: Streams = new Map();
@@ -52,7 +56,7 @@ class Run {
 
   static async start(config: RigConfig): Promise<Run> {
     const dir = await Rig.dir();
-    return new Run(dir, config, await Rig.open(dir, config));
+    return new Run(dir, config, await Rig.open(dir, config, OPTIONS));
   }
 
   async step(step: Step): Promise<void> {
@@ -74,10 +78,12 @@ class Run {
         return void (await this.rig.cold.checkpointNow(AbortSignal.timeout(10_000)));
       case 'compact':
         return void (await this.rig.cold.compactNow(AbortSignal.timeout(20_000)));
+      case 'collect':
+        return void (await this.rig.collect());
       case 'restart':
         if (step.kill) await this.rig.kill();
         else await this.rig.close();
-        this.rig = await Rig.open(this.dir, this.config);
+        this.rig = await Rig.open(this.dir, this.config, OPTIONS);
         return;
       case 'restore':
         return this.#restore();
@@ -128,7 +134,7 @@ class Run {
       metrics: coldMetrics(createMetrics()), now: Date.now, nonce: () => randomBytes(16).toString('hex'), signal: AbortSignal.timeout(20_000),
     });
     expect(report.losses).toEqual([]);
-    this.rig = await Rig.open(this.dir, this.config);
+    this.rig = await Rig.open(this.dir, this.config, OPTIONS);
     this.streams = copyOf(this.sealed);
   }
 
@@ -162,7 +168,7 @@ class Run {
   }
 }
 
-describe('any sequence of appends, seals, evictions, compactions, snapshots, retention, restarts and restores (R026)', () => {
+describe('any sequence of appends, seals, evictions, compactions, collections, snapshots, retention, restarts and restores (R026)', () => {
   it.each<RigConfig>([
     { hotKeepMs: 0, sealBytes: 1, sealAgeMs: 20 },
     { hotKeepMs: 600_000 },
@@ -179,6 +185,9 @@ describe('any sequence of appends, seals, evictions, compactions, snapshots, ret
         await run.rig.seal();
         await run.check(windowBytes);
         await run.verify();
+        expect(await run.rig.collect()).toMatchObject({ waiting: 0, unknown: 0, pinned: 0 });
+        await run.check(windowBytes);
+        await expectOnlyAlive(run.rig);
       } finally {
         await run.end();
       }
