@@ -25,7 +25,8 @@ import { StagingFiles } from '../log/staging-files.js';
 import type { AppendOutcome, ForkRequest } from '../log/types.js';
 import { readIdentity, rowsOfStore } from './directory.js';
 import { noSteps, type StepName, type Steps } from './steps.js';
-import { openColdTier, type ColdTierOptions, type ObjectColdTier } from './tier.js';
+import { openColdTier, type ObjectColdTier } from './tier.js';
+import type { ColdTierOptions } from './tier-options.js';
 
 export interface RigConfig {
   readonly partitions?: number;

@@ -4,17 +4,14 @@
  * Owns: the start rules (design section 7), timers, and what happens while the store is away. Promises: a directory is served only with the store that it
  * belongs to; a store that is away delays seals and never an answer to a write (known directory), or delays the first write (empty one).
  */
-import type { Config } from '../../../shared/config/index.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
-import { EmbeddedRunner, type JobHandlers, type JobRunner } from '../../../shared/queue/index.js';
+import { EmbeddedRunner, type JobRunner } from '../../../shared/queue/index.js';
 import { STORE_KEY } from '../../../shared/storage/keys.js';
-import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
+import { StoreUnavailable } from '../../../shared/storage/object-store.js';
 import type { ColdRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
-import type { Logger } from '../../../shared/observability/logger.js';
 import { DeadlinePassed, withSignal } from '../../../shared/time/joined-signal.js';
 import { idlePause } from '../../../shared/time/pause.js';
-import type { Metrics } from '../../../shared/observability/metrics.js';
 import { checkpointJobId } from '../../worker/handlers/checkpoint.js';
 import { collectJobId } from '../../worker/handlers/collect.js';
 import type { CheckpointReport, CollectReport, DeliverySide } from '../../worker/node-port.js';
@@ -22,7 +19,6 @@ import { jobHandlers } from '../../worker/handlers/index.js';
 import { WebhookTargets } from '../../worker/webhooks/targets.js';
 import { refRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
-import type { LogCore } from '../log/core.js';
 import { isPassing } from './damage.js';
 import { addUp, Compactor, type CompactReport } from './compaction/compactor.js';
 import { coldMetrics, type ColdMetrics } from './cold-metrics.js';
@@ -32,7 +28,6 @@ import { ReaderPins } from './collect/reader-pins.js';
 import { rowsOfCore } from './core-rows.js';
 import { readIdentity, type Identity } from './directory.js';
 import { FrameCache } from './frame-cache.js';
-import type { FrameDisk } from './frame-disk.js';
 import { COLLECT_GRACE_MS, DISK_FREE_FACTOR, DUE_SCAN_MS, SESSION_CHECK_MS, START_WAIT_MS, STORE_RETRY_MAX_MS, STORE_RETRY_MS } from './limits.js';
 import { LocalPort } from './local-port.js';
 import { PartitionCold } from './partition-cold.js';
@@ -41,8 +36,9 @@ import { SessionFenced } from './partition-session.js';
 import { ColdReader } from './reader.js';
 import { sealNow } from './seal-now.js';
 import { StartRefused } from './start-refused.js';
-import { noSteps, type Steps } from './steps.js';
+import { noSteps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
+import type { ColdTierOptions } from './tier-options.js';
 import { Backoff, orStopped, Stopped } from './timing.js';
 import type { ColdTier, SealReport, WorkSide } from './types.js';
 import type { UnloggedSubscriptions } from './unlogged-subscriptions.js';
@@ -53,32 +49,6 @@ const CLAIM_TOGETHER = 16;
 const PARKED_LISTED_MAX = 100;
 
 const NO_DELIVERIES: DeliverySide = { delivery: () => Promise.resolve(null), delivered: () => Promise.resolve() };
-
-export interface ColdTierOptions {
-  readonly config: Pick<Config, 'cold' | 'partitions' | 'dataDir' | 'sealBytes' | 'sealAgeMs' | 'hotKeepMs' | 'hotBytesMax' | 'diskFreeMin'>;
-  readonly core: LogCore;
-  readonly objects: ObjectStore;
-  readonly staging: {
-    read(file: string, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer>;
-    remove(file: string): Promise<void>;
-  };
-  /** Free bytes of the disk that holds the data directory, as seen last. */
-  readonly freeBytes: () => number;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly now: () => number;
-  /** 128 random bits in hex. */
-  readonly nonce: () => string;
-  /** Makes the runner of this node's jobs over the handlers, for the store whose id is known once there is one; in the process itself when left out. */
-  readonly runner?: (handlers: JobHandlers, storeId: Promise<string>) => JobRunner;
-  /** Deliveries of webhooks, whose jobs run with the others, and where they may go; none when left out. */
-  readonly deliveries?: { readonly side: DeliverySide; readonly targets: WebhookTargets };
-  readonly steps?: Steps;
-  readonly frameCacheBytes?: number;
-  readonly frameDisk?: FrameDisk | null;
-  /** For tests: another grace of collections, ms. */
-  readonly collectGraceMs?: number;
-}
 
 /** Opens the cold tier. Throws `StartRefused`, and what damage there is in the log that has to be replayed. */
 export async function openColdTier(options: ColdTierOptions): Promise<ObjectColdTier> {
