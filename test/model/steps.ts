@@ -28,7 +28,7 @@ const CONTENT_MAX = 1_500_000;
 /** How often each comes. */
 const WEIGHTS = {
   create: 10, append: 18, keyed: 8, close: 2, delete: 4, fork: 7, snapshot: 5, parts: 2, retain: 5, expire: 1,
-  seal: 6, evict: 2, offload: 2, checkpoint: 2, compact: 4, restart: 2, kill: 3, restore: 2,
+  seal: 6, evict: 2, offload: 2, checkpoint: 2, compact: 4, collect: 2, restart: 2, kill: 3, restore: 2,
 } as const;
 
 type Name = keyof typeof WEIGHTS;
@@ -56,7 +56,7 @@ export const anyStep: fc.Arbitrary<Step> = fc.record({
 });
 
 const STEPS: Record<Name, (world: World, path: string, luck: Random) => Promise<void>> = {
-  create, append, keyed, close, delete: remove, fork, snapshot, parts, retain, expire, seal, evict, offload, checkpoint, compact,
+  create, append, keyed, close, delete: remove, fork, snapshot, parts, retain, expire, seal, evict, offload, checkpoint, compact, collect,
   restart: (world) => again(world, 'stop'),
   kill: (world) => again(world, 'kill'),
   restore,
@@ -258,6 +258,12 @@ async function checkpoint({ rig }: World): Promise<void> {
 /** Ranges of small seals are put together. */
 async function compact({ rig }: World): Promise<void> {
   await rig.node.ask('POST', '/__firn/compact');
+}
+
+/** A collection begins; what follows goes on while its grace runs, and may end it. */
+async function collect({ rig }: World): Promise<void> {
+  void rig.node.ask('POST', '/__firn/collect').catch(() => undefined);
+  await sleep(5);
 }
 
 async function again(world: World, how: 'stop' | 'kill', changed: Env = {}): Promise<void> {
