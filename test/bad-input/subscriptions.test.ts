@@ -113,14 +113,14 @@ describe('bodies', () => {
 
   it('R085 SUB-07 SUB-54 patterns, streams and wake streams', async () => {
     // Slashes at the ends do not count.
-    const paths = ['/', 'a//b', '..', 'a/../b', './a', '\0', 'a\0b', 'a\r\nb', '\ud800', 'x'.repeat(3_000), '__ds/x', '%zz/\x7f'];
+    const paths = ['/', 'a//b', '..', 'a/../b', './a', '\0', 'a\0b', '\ud800', 'x'.repeat(3_000), '__ds/x'];
     for (const path of paths) {
       const what = JSON.stringify(path).slice(0, 30);
       await expectRefused(`streams ${what}`, await create(JSON.stringify({ ...HOOK, streams: [path] })));
       await expectRefused(`wake_stream ${what}`, await create(JSON.stringify({ type: 'pull-wake', pattern: 'a/*', wake_stream: path })));
       await expectRefused(`link ${what}`, await send('POST', `${pulled.path}/streams`, JSON.stringify({ streams: [path] })));
     }
-    for (const pattern of ['x'.repeat(513), 'a/'.repeat(65) + 'a', '\0', '\ud800', 'a\nb']) await expectRefused(`pattern ${JSON.stringify(pattern).slice(0, 20)}`, await create(JSON.stringify({ ...HOOK, pattern })));
+    for (const pattern of ['x'.repeat(513), 'a/'.repeat(65) + 'a', 'a//b', '*//*', '\ud800']) await expectRefused(`pattern ${JSON.stringify(pattern).slice(0, 20)}`, await create(JSON.stringify({ ...HOOK, pattern })));
     expect((await pulled.shown()).streams.map(({ path }) => path)).toEqual(['bad/s']);
     expect((await new Sub(node, 'never').send('GET')).status).toBe(404);
   });

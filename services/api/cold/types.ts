@@ -14,6 +14,8 @@ import type { LocalPort } from './local-port.js';
 import type { StreamSlot } from '../log/core.js';
 import type { UnloggedSubscriptions } from './unlogged-subscriptions.js';
 
+export type { SubscriptionBatch, UnloggedSubscriptions } from './unlogged-subscriptions.js';
+
 export interface SealReport {
   readonly segments: number;
   readonly bytes: number;

@@ -9,7 +9,7 @@ import { createMetrics } from '../../../shared/observability/index.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { LogDelta, StreamRecord } from '../../../shared/storage/records/types.js';
-import type { SubscriptionBatch, UnloggedSubscriptions } from '../cold/unlogged-subscriptions.js';
+import type { SubscriptionBatch, UnloggedSubscriptions } from '../cold/types.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { subscriptionLoggedRow } from '../hot/keys/index.js';
 import { openRocksStore } from '../hot/rocks-store.js';

@@ -5,7 +5,7 @@
  * that moves often is written once a seal; with a log that cannot be written this grows by one entry a subscription and one bit a link.
  */
 import type { LogDelta } from '../../../shared/storage/records/types.js';
-import type { SubscriptionBatch, UnloggedSubscriptions } from '../cold/unlogged-subscriptions.js';
+import type { SubscriptionBatch, UnloggedSubscriptions } from '../cold/types.js';
 import { subscriptionEndRow, subscriptionLoggedRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
