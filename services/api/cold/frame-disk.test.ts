@@ -173,8 +173,8 @@ describe('the cache of frames on disk', () => {
     let short = false;
     const disk = await filled({ isShort: () => short });
     short = true;
-    await until(() => disk.bytes === 0);
-    expect(await readdir(dir)).toEqual([]);
+    await expect.poll(() => readdir(dir), { timeout: 5_000 }).toEqual([]);
+    expect(disk.bytes).toBe(0);
     await expectRead(cacheOf(disk));
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(await readdir(dir)).toEqual([]);
