@@ -8,7 +8,7 @@ import type { Answer } from './http.js';
 
 /** The admin listener of a node under test. */
 interface Operated {
-  send(method: string, path: string): Promise<Answer>;
+  send(method: string, path: string, signal?: AbortSignal): Promise<Answer>;
 }
 
 type Env = Readonly<Record<string, string>>;
@@ -30,25 +30,24 @@ export function hotOrCold<T>(hot: T, cold: T): T {
 }
 
 const OPERATIONS = ['compact', 'checkpoint', 'collect'] as const;
-/** Pause between two rounds: a node that did nothing else would show how tests behave on a machine with no time, and not how they behave on cold data. */
+/** Pause between two requests of a kind: a node that did nothing else would show how tests behave on a machine with no time, and not how they behave on cold data. */
 const PAUSE_MS = 200;
 
-/** Asks a node for compaction, checkpoint and collection again and again, until it is ended. */
+/** Asks a node for compaction, checkpoints and collection again and again, each by itself, until it is ended. */
 export class Upkeep {
   readonly #node: Operated;
-  readonly #running: Promise<void>;
-  readonly #lacking = new Set<string>();
-  #over = false;
+  readonly #running: Promise<unknown>;
+  readonly #over = new AbortController();
   #failure: string | null = null;
 
   constructor(node: Operated) {
     this.#node = node;
-    this.#running = this.#run();
+    this.#running = Promise.all(OPERATIONS.map((operation) => this.#repeat(operation)));
   }
 
-  /** No further request; resolves when the last one is answered. Before a node is stopped. */
+  /** Gives up what is under way; nothing is asked for any more when this resolves. Before a node is stopped. */
   async end(): Promise<void> {
-    this.#over = true;
+    this.#over.abort();
     await this.#running;
   }
 
@@ -57,22 +56,15 @@ export class Upkeep {
     return this.#failure;
   }
 
-  async #run(): Promise<void> {
-    while (!this.#over) {
-      for (const operation of OPERATIONS) {
-        if (this.#over || this.#lacking.has(operation)) continue;
-        const answer = await this.#node.send('POST', `/__firn/${operation}`).catch(() => null);
-        if (answer === null) this.#over = true;
-        else this.#judge(operation, answer);
-      }
+  async #repeat(operation: string): Promise<void> {
+    const { signal } = this.#over;
+    while (!signal.aborted) {
+      const answer = await this.#node.send('POST', `/__firn/${operation}`, signal).catch(() => null);
+      if (answer === null || answer.status === 501) return;
+      // 503: a store that a test made fail, or a node on its way out.
+      if (answer.status >= 300 && answer.status !== 503) this.#failure ??= `${operation}: ${answer.status} ${answer.text}`;
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
-  }
-
-  #judge(operation: string, answer: Answer): void {
-    if (answer.status === 501 || (answer.status === 400 && answer.code === 'UNSUPPORTED')) this.#lacking.add(operation);
-    // 503: a store that a test made fail, or a node on its way out.
-    else if (answer.status >= 300 && answer.status !== 503) this.#failure ??= `${operation}: ${answer.status} ${answer.text}`;
   }
 }
 

@@ -194,8 +194,8 @@ export class FirnNode {
   }
 
   /** Sends an admin request. */
-  send(method: string, path: string): Promise<Answer> {
-    return this.admin.send(method, path, this.token === null ? {} : { headers: { authorization: `Bearer ${this.token}` } });
+  send(method: string, path: string, signal?: AbortSignal): Promise<Answer> {
+    return this.admin.send(method, path, { signal, ...(this.token === null ? {} : { headers: { authorization: `Bearer ${this.token}` } }) });
   }
 
   /** Sends an admin request that must succeed; returns its JSON. */
