@@ -1,5 +1,6 @@
 /** Section 9 of the requirements: server-sent events. */
 import { describe, expect, it } from 'vitest';
+import { hotOrCold } from '../support/cold-pass.js';
 import { useNode } from '../support/node.js';
 import { controlsOf, dataOf } from '../support/sse.js';
 import { fresh, JSON_TYPE, OCTETS, onBoth, sleep, TEXT, twin } from '../support/stream.js';
@@ -204,7 +205,8 @@ onBoth('events', (on) => {
     }
     const bucketed = on.name === 'bucketed' ? s : twin(s);
     const { cold } = (await node.ask('GET', `/__firn/streams${bucketed.path}`)) as { readonly cold: { readonly segments: readonly object[] } };
-    expect(cold.segments.length).toBeGreaterThan(3);
+    // In the pass on cold data a compaction may have put them together by now.
+    expect(cold.segments.length).toBeGreaterThan(hotOrCold(3, 0));
     const tail = await s.tail();
     const seen = [await live.through((control) => control.streamNextOffset === tail)];
     live.close();

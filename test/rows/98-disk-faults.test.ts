@@ -61,7 +61,9 @@ it.runIf(PRLIMIT)('WO-02 WO-03 WO-07 R001 R008 OUTCOME_UNKNOWN alone leaves a wr
   await sleep(200);
   limitFiles(FILE_BYTES_MAX);
   const heads: number[] = [];
-  for (const deadline = Date.now() + 2_000; Date.now() < deadline; ) {
+  const answered = (): number => heads.filter((status) => status === 200).length;
+  // Long enough for some answers, however busy the machine is.
+  for (const startedAt = Date.now(); Date.now() - startedAt < (answered() > 3 ? 2_000 : 20_000); ) {
     const head = await live.head();
     heads.push(head.status);
     if (head.status === 200) expect(Number(head.next)).toBe(6);
@@ -79,7 +81,7 @@ it.runIf(PRLIMIT)('WO-02 WO-03 WO-07 R001 R008 OUTCOME_UNKNOWN alone leaves a wr
   const seen = await Promise.all(writing.map(async (lists) => (await lists).flat()));
   // While its store is opened again a node answers nothing but 503.
   for (const status of heads) expect([200, 503]).toContain(status);
-  expect(heads.filter((status) => status === 200).length).toBeGreaterThan(3);
+  expect(answered()).toBeGreaterThan(3);
   expect((await live.read()).text).toBe('before after');
   expect((await live.head()).header('stream-snapshot-offset')).toBeUndefined();
   const woken = await sse.through((control) => Number(control.streamNextOffset) === 12);
