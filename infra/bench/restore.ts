@@ -24,7 +24,7 @@ const RATE_MIN = STREAMS / 60;
  * What a stream may add to the memory of a restore, bytes. A checkpoint flows through: what is added is buffers that are not full yet (400,000 streams took 65 MiB more than 100,000). What is in the log alone is held, and a checkpoint
  * is due before that is more than `CHECKPOINT_CHANGES`.
  */
-const STREAM_BYTES_MAX = { checkpoint: 1_024, log: 2_048 } as const;
+const STREAM_BYTES_MAX = { checkpoint: 1_024, log: 4_096 } as const;
 const QUIET: Settings = { FIRN_SEAL_AGE_MS: '3600000', FIRN_SEAL_BYTES: '1073741824', FIRN_HOT_KEEP_MS: '0' };
 
 type From = keyof typeof STREAM_BYTES_MAX;
