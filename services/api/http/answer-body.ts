@@ -117,8 +117,8 @@ export function departure(res: ServerResponse): AbortSignal {
   return controller.signal;
 }
 
-/** A source of which some pieces were taken already; checks that all of it comes. `taken` is emptied, so that nothing is held behind its turn. */
-export async function* resumed(taken: Buffer[], rest: AsyncIterator<Buffer>, length: number): AsyncGenerator<Buffer, void, undefined> {
+/** A source of which some pieces were taken already. `taken` is emptied, so that nothing is held behind its turn. Throws at the end of a source that did not give `length` bytes; null: any number will do. */
+export async function* resumed(taken: Buffer[], rest: AsyncIterator<Buffer>, length: number | null): AsyncGenerator<Buffer, void, undefined> {
   let given = 0;
   try {
     for (let piece = taken.shift(); piece !== undefined; piece = taken.shift()) {
@@ -134,5 +134,5 @@ export async function* resumed(taken: Buffer[], rest: AsyncIterator<Buffer>, len
   } finally {
     await rest.return?.();
   }
-  if (given !== length) throw new Error(`an answer of ${length} bytes got ${given}`);
+  if (length !== null && given !== length) throw new Error(`an answer of ${length} bytes got ${given}`);
 }

@@ -11,7 +11,7 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import { multipartEnd, multipartType, newBoundary, partHead, PART_TAIL } from '../../../shared/protocol/multipart.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import type { BootstrapRead } from '../log/types.js';
-import { departure, writePieces } from './answer-body.js';
+import { departure, resumed, writePieces } from './answer-body.js';
 import type { Exchange } from './exchange.js';
 import { PARTS_BATCH_BYTES } from './limits.js';
 import { namesParameter } from './query.js';
@@ -52,7 +52,7 @@ async function answer(exchange: Exchange, read: BootstrapRead): Promise<void> {
   // The first bytes of a snapshot are in hand before the head is out, so that a missing body is an error and no broken answer.
   const opening = await opened(source);
   exchange.head(200, headers);
-  await writePieces(exchange.res, chained(opening, source));
+  await writePieces(exchange.res, resumed(opening, source, null));
   exchange.res.end();
 }
 
@@ -65,19 +65,6 @@ async function opened(source: AsyncIterator<Buffer>): Promise<Buffer[]> {
     taken.push(value);
   }
   return taken;
-}
-
-async function* chained(opening: readonly Buffer[], rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer, void, undefined> {
-  try {
-    yield* opening;
-    for (;;) {
-      const { done, value } = await rest.next();
-      if (done === true) return;
-      yield value;
-    }
-  } finally {
-    await rest.return?.();
-  }
 }
 
 async function* parts(read: BootstrapRead, boundary: string, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
