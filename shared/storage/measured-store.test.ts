@@ -46,11 +46,12 @@ describe('a store that is measured', () => {
     for await (const _ of store.list(''));
     await store.size('none');
     await store.delete('a');
+    await store.sweepUploads({ isOwn: () => true, olderThanMs: 0 });
     metrics.store.retry();
     expect(await shown()).toEqual({
       'requests_total{op="put",outcome="ok"}': 1, 'requests_total{op="put",outcome="exists"}': 1, 'requests_total{op="put-large",outcome="ok"}': 1,
       'requests_total{op="get",outcome="ok"}': 2, 'requests_total{op="get",outcome="missing"}': 1, 'requests_total{op="get",outcome="damaged"}': 1, 'requests_total{op="get",outcome="cancelled"}': 1,
-      'requests_total{op="list",outcome="ok"}': 1, 'requests_total{op="size",outcome="missing"}': 1, 'requests_total{op="delete",outcome="ok"}': 1,
+      'requests_total{op="list",outcome="ok"}': 1, 'requests_total{op="size",outcome="missing"}': 1, 'requests_total{op="delete",outcome="ok"}': 1, 'requests_total{op="sweep",outcome="ok"}': 1,
       'bytes_total{direction="written"}': 13, 'bytes_total{direction="read"}': 10, retries_total: 1,
     });
   });

@@ -5,7 +5,7 @@
  */
 import { ObjectDamaged, ObjectMissing, StoreRefused, StoreUnavailable, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome, type UploadSweep } from './object-store.js';
 
-export const STORE_OPS = ['put', 'put-large', 'get', 'size', 'list', 'delete'] as const;
+export const STORE_OPS = ['put', 'put-large', 'get', 'size', 'list', 'delete', 'sweep'] as const;
 export const STORE_OUTCOMES = ['ok', 'exists', 'missing', 'damaged', 'unavailable', 'refused', 'cancelled', 'failed'] as const;
 export type StoreOp = (typeof STORE_OPS)[number];
 export type StoreOutcome = (typeof STORE_OUTCOMES)[number];
@@ -137,9 +137,8 @@ export class MeasuredStore implements ObjectStore {
     return this.#counted('delete', undefined, () => this.inner.delete(key));
   }
 
-  /** Counts as a listing. */
   sweepUploads(sweep: UploadSweep): Promise<number> {
-    return this.#counted('list', sweep.signal, () => this.inner.sweepUploads(sweep));
+    return this.#counted('sweep', sweep.signal, () => this.inner.sweepUploads(sweep));
   }
 
   close(): Promise<void> {
