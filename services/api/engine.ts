@@ -12,7 +12,7 @@ import type { Config } from '../../shared/config/index.js';
 import type { Logger, Metrics } from '../../shared/observability/index.js';
 import { coldMetrics } from './cold/cold-metrics.js';
 import type { Collected } from './cold/collect/collector.js';
-import { readIdentity, rowsOfStore } from './cold/directory.js';
+import { readIdentity } from './cold/directory.js';
 import { FrameDisk } from './cold/frame-disk.js';
 import { DISK_FREE_FACTOR } from './cold/limits.js';
 import { openNoCold } from './cold/none.js';
@@ -23,9 +23,8 @@ import type { ColdTier } from './cold/types.js';
 import { verifyStore, type VerifyReport } from './cold/verify.js';
 import { HotStoreDamaged, type DurableStore } from './hot/durable.js';
 import { openDurableStore } from './hot/durable-store.js';
-import { createHotReader } from './hot/hot-reader.js';
+import { createHotReader, type HotReader } from './hot/hot-reader.js';
 import { BucketFences } from './log/bucket-fences.js';
-import type { HotReader } from './log/core.js';
 import { FoldLoop } from './log/fold-loop.js';
 import { Core } from './log/log-core.js';
 import { Log } from './log/log.js';
@@ -48,7 +47,8 @@ export interface EngineDeps {
 
 export interface Engine {
   readonly partitions: number;
-  readonly store: DurableStore;
+  /** Table files of the hot store in which a checksum failed when it was opened. */
+  readonly damagedFiles: () => readonly string[];
   readonly core: Core;
   readonly hot: HotReader;
   readonly cold: ColdTier;
@@ -93,7 +93,7 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   const { logger, metrics, now } = deps;
   const logged = config.cold !== 'none';
   // What the directory was made with counts, not what is set now.
-  const partitions = (await readIdentity(rowsOfStore(store)))?.partitions ?? config.partitions;
+  const partitions = (await readIdentity(store))?.partitions ?? config.partitions;
   const core = new Core({ store, partitions, logged, logger, metrics, now });
   await core.start();
   // The log itself knows what the journal holds.
@@ -129,7 +129,7 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   };
   const verify = (deep: boolean, signal: AbortSignal): Promise<VerifyReport> => verifyStore({ store: core.store, objects, deep, signal, stagedBytes: (file) => staging.bytes(file) });
   const collect = async (signal: AbortSignal): Promise<Collected & { readonly uploads: number }> => ({ ...(await cold.collectNow(signal)), uploads: (await sweeps?.now()) ?? 0 });
-  return { partitions, store: core.store, core, hot, cold, log, pressure, frameDisk, verify, collect, close };
+  return { partitions, damagedFiles: () => store.damagedFiles, core, hot, cold, log, pressure, frameDisk, verify, collect, close };
 }
 
 /** Objects that lie on a disk of this machine are not copied to it again. */

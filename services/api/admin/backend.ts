@@ -40,7 +40,7 @@ export class NodeBackend implements AdminBackend {
   }
 
   health(): Health {
-    const { cold, core, partitions, pressure, store } = this.#engine;
+    const { cold, core, damagedFiles, partitions, pressure } = this.#engine;
     const refusals: string[] = [];
     if (core.healing) refusals.push('the hot store is being opened again after a failed batch');
     if (pressure.refusal !== null) refusals.push(pressure.refusal.message);
@@ -48,7 +48,8 @@ export class NodeBackend implements AdminBackend {
       const refusal = cold.refusal(partition);
       if (refusal !== null) refusals.push(`partition ${partition}: ${refusal.message}`);
     }
-    const damaged = store.damagedFiles.length === 0 ? [] : [`damaged tables in the hot store: ${store.damagedFiles.join(', ')}`];
+    const files = damagedFiles();
+    const damaged = files.length === 0 ? [] : [`damaged tables in the hot store: ${files.join(', ')}`];
     return { healthy: true, ready: refusals.length === 0, reasons: [...new Set([...refusals, ...damaged, ...cold.reasons()])] };
   }
 
@@ -93,7 +94,7 @@ export class NodeBackend implements AdminBackend {
   async #segments(slot: number, record: StreamRecord): Promise<{ readonly references: number; readonly segments: object[] }> {
     const joined: { object: string; start: number; end: number }[] = [];
     let references = 0;
-    for await (const page of this.#engine.store.scan(refRow.range(slot, record.incarnation))) {
+    for await (const page of this.#engine.core.store.scan(refRow.range(slot, record.incarnation))) {
       for (const entry of page) {
         const ref = refRow.decode(entry.value);
         references++;

@@ -23,7 +23,7 @@ import { Log } from '../log/log.js';
 import { Pressure } from '../log/pressure.js';
 import { StagingFiles } from '../log/staging-files.js';
 import type { AppendOutcome, ForkRequest } from '../log/types.js';
-import { readIdentity, rowsOfStore } from './directory.js';
+import { readIdentity } from './directory.js';
 import { noSteps, type StepName, type Steps } from './steps.js';
 import { openColdTier, type ObjectColdTier } from './tier.js';
 import type { ColdTierOptions } from './tier-options.js';
@@ -218,7 +218,7 @@ export class Rig {
     };
     try {
       const full = { cold: 'fs' as const, partitions: 1, dataDir: dir, sealBytes: 1 << 30, sealAgeMs: 3_600_000, hotKeepMs: 600_000, hotBytesMax: 1 << 30, diskFreeMin: 0, ...config };
-      const partitions = (await readIdentity(rowsOfStore(hot)))?.partitions ?? full.partitions;
+      const partitions = (await readIdentity(hot))?.partitions ?? full.partitions;
       const core = new Core({ store: hot, partitions, logged: true, logger, metrics, now });
       await core.start();
       const staging = await StagingFiles.open(join(dir, 'staging'));

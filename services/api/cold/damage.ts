@@ -3,9 +3,8 @@
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
-import { HotStoreBusy, HotStoreCorrupt, HotStorePoisoned } from '../hot/errors.js';
+import { HotGap, HotStoreBusy, HotStoreCorrupt, HotStorePoisoned } from '../hot/errors.js';
 import { StoreClosed } from '../hot/store.js';
-import { HotGap } from '../log/core.js';
 
 /** The store is being opened again, busy, or closed: the same work succeeds later. */
 export function isPassing(error: unknown): boolean {

@@ -10,20 +10,21 @@ import type { ColdKind } from '../../../shared/config/index.js';
 import { metaRow } from '../hot/keys/index.js';
 import { within } from '../hot/keys/layout.js';
 import type { DurableStore } from '../hot/durable.js';
-import type { HotOp } from '../hot/store.js';
+import type { HotOp, HotReads } from '../hot/store.js';
 
 const VERSION = 1;
 
+type RowReads = Pick<HotReads, 'get'>;
+
 /** A place that keeps meta rows: the log's queue of a running node, or the store itself while nothing runs on it. */
-export interface MetaRows {
-  get(name: string): Promise<Buffer | undefined>;
+export interface MetaRows extends RowReads {
   /** Durable when it resolves. */
   write(ops: readonly HotOp[]): Promise<void>;
 }
 
 /** Meta rows of a store that nobody else writes to (restore, tests). */
 export function rowsOfStore(store: DurableStore): MetaRows {
-  return { get: (name) => store.get(metaRow.key(name)), write: (ops) => store.commit(ops) };
+  return { get: (key) => store.get(key), write: (ops) => store.commit(ops) };
 }
 
 export interface Identity {
@@ -51,7 +52,7 @@ export interface TokenReserve {
 
 const IDENTITY = 'identity';
 
-export async function readIdentity(rows: MetaRows): Promise<Identity | null> {
+export async function readIdentity(rows: RowReads): Promise<Identity | null> {
   const json = await readJson(rows, IDENTITY);
   if (json === null) return null;
   const { version, cold, storeId, partitions, tokenKey, state } = json;
@@ -67,7 +68,7 @@ export function identityRow(identity: Identity): HotOp {
   return put(IDENTITY, { version: VERSION, ...identity, tokenKey: identity.tokenKey.toString('hex') });
 }
 
-export async function readBoundSession(rows: MetaRows, partition: number): Promise<BoundSession | null> {
+export async function readBoundSession(rows: RowReads, partition: number): Promise<BoundSession | null> {
   const json = await readJson(rows, `session/${partition}`);
   if (json === null) return null;
   if (!isCount(json['session']) || !isCount(json['fencedBelow'])) throw new BadBytes('session row', 'not what this version writes');
@@ -79,7 +80,7 @@ export function boundSessionRow(partition: number, bound: BoundSession): HotOp {
 }
 
 /** The secret of a claim, durable here before the claim is made: tells an own claim whose answer was lost from another node's. */
-export async function readClaimNonce(rows: MetaRows, partition: number): Promise<string | null> {
+export async function readClaimNonce(rows: RowReads, partition: number): Promise<string | null> {
   const json = await readJson(rows, `claim/${partition}`);
   if (json === null) return null;
   if (typeof json['nonce'] !== 'string') throw new BadBytes('claim row', 'not what this version writes');
@@ -90,7 +91,7 @@ export function claimNonceRow(partition: number, nonce: string): HotOp {
   return put(`claim/${partition}`, { nonce });
 }
 
-export async function readTokenReserve(rows: MetaRows, partition: number): Promise<TokenReserve | null> {
+export async function readTokenReserve(rows: RowReads, partition: number): Promise<TokenReserve | null> {
   const json = await readJson(rows, `tokens/${partition}`);
   if (json === null) return null;
   if (!isCount(json['session']) || !isCount(json['reserved'])) throw new BadBytes('token row', 'not what this version writes');
@@ -111,7 +112,7 @@ export function purgeUnmark(partition: number, bucket: string): HotOp {
 }
 
 /** Buckets whose purge the log of a partition does not hold yet, at most `limit`. */
-export async function unloggedPurges(store: DurableStore, partition: number, limit: number): Promise<string[]> {
+export async function unloggedPurges(store: HotReads, partition: number, limit: number): Promise<string[]> {
   const prefix = `purge/${partition}/`;
   const buckets: string[] = [];
   for await (const page of store.scan({ ...within(metaRow.key(prefix)), limit, values: false })) {
@@ -124,8 +125,8 @@ function put(name: string, value: object): HotOp {
   return { type: 'put', key: metaRow.key(name), value: Buffer.from(JSON.stringify(value)) };
 }
 
-async function readJson(rows: MetaRows, name: string): Promise<Record<string, unknown> | null> {
-  const value = await rows.get(name);
+async function readJson(rows: RowReads, name: string): Promise<Record<string, unknown> | null> {
+  const value = await rows.get(metaRow.key(name));
   if (value === undefined) return null;
   try {
     const json: unknown = JSON.parse(value.toString('utf8'));

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import { decodeBlock, encodeBlock, packAppends } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
+import { HotGap } from '../hot/errors.js';
 import { dataRow } from '../hot/keys/index.js';
 import type { DurableStore } from '../hot/durable.js';
 import type { HotEntry, ScanRange } from '../hot/store.js';
-import { HotGap } from '../log/core.js';
 import { cutBlock, hotSum, rangeBlocks, RangeSum } from './hot-blocks.js';
 
 const INCARNATION = 2 ** 52 as Incarnation;

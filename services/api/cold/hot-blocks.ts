@@ -8,10 +8,10 @@ import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import { checkBlock, decodeBlock, decodeBlockHead, decodeBlockSpan, encodeBlock, type Block, type BlockEntry, type BlockHead } from '../../../shared/storage/block.js';
 import { crc32cCombine } from '../../../shared/storage/crc.js';
 import { joinedBlocks } from '../../../shared/storage/join-blocks.js';
+import { HotGap } from '../hot/errors.js';
 import { dataRow } from '../hot/keys/index.js';
 import { SCAN_PAGE_BYTES } from '../hot/rocks-store.js';
-import type { DurableStore } from '../hot/durable.js';
-import { HotGap } from '../log/core.js';
+import type { HotReads } from '../hot/store.js';
 
 /** Allowance for keys and heads of blocks, so that a short range is fetched in one page and no more. */
 const PAGE_SLACK_BYTES = 4_096;
@@ -24,7 +24,7 @@ export interface HotRange {
 }
 
 /** Stored values that overlap the range, in order and without a gap; the first and the last may reach beyond it. */
-async function* storedValues(store: DurableStore, range: HotRange): AsyncGenerator<Buffer> {
+async function* storedValues(store: HotReads, range: HotRange): AsyncGenerator<Buffer> {
   const { slot, incarnation, from, to } = range;
   let at = from;
   if (at >= to) return;
@@ -72,11 +72,11 @@ function entriesWithin(block: Block, from: Offset, to: Offset): { entries: Block
 }
 
 /** Blocks that cover the range exactly, neighbours joined as far as one block holds them. Every byte was checked against its sum. */
-export function rangeBlocks(store: DurableStore, range: HotRange): AsyncGenerator<Buffer> {
+export function rangeBlocks(store: HotReads, range: HotRange): AsyncGenerator<Buffer> {
   return joinedBlocks(cutValues(store, range));
 }
 
-async function* cutValues(store: DurableStore, range: HotRange): AsyncGenerator<Buffer> {
+async function* cutValues(store: HotReads, range: HotRange): AsyncGenerator<Buffer> {
   for await (const value of storedValues(store, range)) yield cutBlock(value, range.from, range.to);
 }
 
@@ -124,7 +124,7 @@ export class RangeSum {
 }
 
 /** The sums stored at append over a range that is hot. Values that the range cuts are summed anew after their own check. */
-export async function hotSum(store: DurableStore, range: HotRange): Promise<RangeSum> {
+export async function hotSum(store: HotReads, range: HotRange): Promise<RangeSum> {
   const sum = new RangeSum(range.from);
   for await (const value of storedValues(store, range)) {
     let head = decodeBlockHead(value);

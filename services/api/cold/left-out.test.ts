@@ -146,12 +146,12 @@ describe('one damaged stream without a cold tier (I9, R123)', () => {
       await engine.log.retain('demo/good' as StreamKey, null, 1_000 as Offset);
       const good = await engine.log.head('demo/good' as StreamKey, null);
       await until(async () => {
-        for await (const page of engine.store.scan(dataRow.range(slotOf('demo/good' as StreamKey), good.incarnation))) if (page.length > 0) return false;
+        for await (const page of engine.core.store.scan(dataRow.range(slotOf('demo/good' as StreamKey), good.incarnation))) if (page.length > 0) return false;
         return true;
       }, 5_000);
       const rows = async (untilMs?: number): Promise<number> => {
         let count = 0;
-        for await (const page of engine.store.scan(evictRow.range(0, untilMs))) count += page.length;
+        for await (const page of engine.core.store.scan(evictRow.range(0, untilMs))) count += page.length;
         return count;
       };
       // Theirs wait for a later turn; the row of the good one goes behind its values.

@@ -18,7 +18,8 @@ import {
   type PlanSource, type SnapshotSource,
 } from '../../worker/node-port.js';
 import { bodyRow } from '../hot/keys/index.js';
-import { HotGap, type LogCore } from '../log/core.js';
+import { HotGap } from '../hot/errors.js';
+import type { LogCore } from '../log/core.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import type { PartitionCollect } from './collect/partition-collect.js';
 import { checkSeal, isSameSnapshot } from './commit.js';

@@ -36,7 +36,7 @@ async function create(of: Engine): Promise<number> {
 
 async function values(of: Engine): Promise<number> {
   let count = 0;
-  for await (const page of of.store.scan(dataRow.slots())) count += page.length;
+  for await (const page of of.core.store.scan(dataRow.slots())) count += page.length;
   return count;
 }
 
@@ -82,12 +82,12 @@ describe('FIRN_COLD=none', () => {
     await node.log.retain(KEY, null, 37_500 as Offset);
     await until(async () => (await values(node)) === 3);
     expect((await node.log.head(KEY, null)).hotStart).toBe(35_000);
-    const report = await verifyStore({ store: node.store, objects: null, deep: true, stagedBytes: async () => null, signal: AbortSignal.timeout(5_000) });
+    const report = await verifyStore({ store: node.core.store, objects: null, deep: true, stagedBytes: async () => null, signal: AbortSignal.timeout(5_000) });
     expect(report).toMatchObject({ ok: true, streams: 1, bytes: 12_500 });
     await node.log.delete(KEY, null);
     await until(async () => (await values(node)) === 0);
     await until(async () => {
-      for await (const page of node.store.scan(doomedRow.range())) if (page.length > 0) return false;
+      for await (const page of node.core.store.scan(doomedRow.range())) if (page.length > 0) return false;
       return true;
     });
   });

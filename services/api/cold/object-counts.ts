@@ -7,15 +7,14 @@
 import type { ObjectId, ObjectInfo, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { objectRow, type ObjectUse } from '../hot/keys/index.js';
-import type { DurableStore } from '../hot/durable.js';
-import type { HotOp } from '../hot/store.js';
+import type { HotOp, HotReads } from '../hot/store.js';
 
 export class ObjectCounts {
   /** Counts staged in the work at hand; the store is behind them. */
   readonly #uses = new Map<string, ObjectUse>();
-  readonly #store: DurableStore;
+  readonly #store: HotReads;
 
-  constructor(store: DurableStore) {
+  constructor(store: HotReads) {
     this.#store = store;
   }
 

@@ -10,8 +10,7 @@ import { BLOCK_PAYLOAD_MAX } from '../../../shared/storage/block.js';
 import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { ForkOrigin, NamedProducer, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { dirtyRow, refRow, snapshotRow } from '../hot/keys/index.js';
-import type { DurableStore } from '../hot/durable.js';
-import type { HotEntry } from '../hot/store.js';
+import type { HotEntry, HotReads } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
 import { isHotDamage } from './damage.js';
 import { PLAN_BYTES_MAX, PLAN_PRODUCERS_MAX, PLAN_RANGES_MAX, PLAN_STATE_TRIES, PLAN_STREAMS_MAX } from './limits.js';
@@ -219,7 +218,7 @@ interface Stand {
  * A large snapshot waits for its offload, and with it the boundary that it allowed: the log must never hold a boundary without the snapshot that covers
  * it (design section 6). Until then the log keeps the newest snapshot with a cold copy and the boundary that the references still reach down to.
  */
-async function whatTheLogCanHold(store: DurableStore, slot: number, record: StreamRecord): Promise<Stand> {
+async function whatTheLogCanHold(store: HotReads, slot: number, record: StreamRecord): Promise<Stand> {
   const { snapshot, retained } = record;
   if (snapshot === null || snapshot.cold !== null || snapshot.hot?.at !== 'staging') return { snapshot, retained, settles: true };
   let logged: SnapshotRecord | null = null;

@@ -16,9 +16,9 @@ import { objectKey, sameObject } from '../../../shared/storage/records/object-id
 import type { BlockRef, ColdRef, SnapshotObjectRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import { decodeSnapshotBody } from '../../../shared/storage/snapshot-body.js';
 import type { Logger } from '../../../shared/observability/logger.js';
+import { HotGap } from '../hot/errors.js';
 import { refRow } from '../hot/keys/index.js';
-import type { DurableStore } from '../hot/durable.js';
-import { HotGap } from '../log/core.js';
+import type { HotReads } from '../hot/store.js';
 import { DeadlinePassed, JoinedSignal } from '../../../shared/time/joined-signal.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { ReaderCut, type ReaderPins } from './collect/reader-pins.js';
@@ -26,7 +26,7 @@ import type { FrameCache, FrameOf } from './frame-cache.js';
 import { COALESCE_BYTES_MAX, FOLLOW_BYTES_MIN, OPEN_AHEAD_BYTES, REF_PAGE } from './limits.js';
 
 export interface ColdReaderOptions {
-  readonly hot: DurableStore;
+  readonly hot: HotReads;
   readonly store: ObjectStore;
   readonly frames: FrameCache;
   /** What readers hold cannot be collected. */

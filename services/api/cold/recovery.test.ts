@@ -6,7 +6,7 @@ import { encodeSessionDocument, STORE_FORMAT } from '../../../shared/storage/sto
 import { readLog } from '../../../shared/storage/history/log-reader.js';
 import { HotStoreError } from '../hot/errors.js';
 import { Killed, type Rig, until, useRig } from './cold-rig.contract.js';
-import { readIdentity, rowsOfStore, tokenReserveRow } from './directory.js';
+import { readIdentity, tokenReserveRow } from './directory.js';
 
 const place = useRig();
 const { start } = place;
@@ -23,7 +23,7 @@ async function ranges(of: Rig, key: string): Promise<string[]> {
 /** All tokens of the session are used up: the next one needs the next session. */
 async function useUpTokens(of: Rig): Promise<void> {
   await of.core.stageOps([tokenReserveRow(0, { session: of.cold.session(0) as number, reserved: COUNTER_LIMIT })]);
-  const identity = await readIdentity(rowsOfStore(of.hot));
+  const identity = await readIdentity(of.hot);
   await of.cold.partitions[0]?.load(identity?.tokenKey as Buffer);
 }
 

@@ -8,12 +8,12 @@ import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
 import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
-import type { DurableStore } from '../hot/durable.js';
 import { streamRow, unpinRow } from '../hot/keys/index.js';
+import type { HotReads } from '../hot/store.js';
 import type { RowWriter } from './row-writer.js';
 
 export class RestoredForks {
-  readonly #store: DurableStore;
+  readonly #store: HotReads;
   #round: 'plain' | 'forks' = 'plain';
   #progress = false;
   /** Forks that are not restored yet. */
@@ -23,7 +23,7 @@ export class RestoredForks {
   /** Forks that were restored of each, and streams that the log says have some. */
   readonly #counts = new Map<StreamKey, number>();
 
-  constructor(store: DurableStore) {
+  constructor(store: HotReads) {
     this.#store = store;
   }
 

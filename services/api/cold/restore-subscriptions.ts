@@ -9,8 +9,8 @@ import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
 import type { CheckpointItem } from '../../../shared/storage/checkpoint.js';
 import type { LinkCursor, LogDelta, NamedLink, SubscriptionConfig } from '../../../shared/storage/records/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
-import type { DurableStore } from '../hot/durable.js';
 import { subscriptionBaseRow, subscriptionKeysRow, subscriptionLinkRow, subscriptionLoggedRow, subscriptionRow, streamRow } from '../hot/keys/index.js';
+import type { HotReads } from '../hot/store.js';
 import type { RowWriter } from './row-writer.js';
 
 /** A generation after a restore is the newest session times this, and counts on: nobody told as many wakes in one session. */
@@ -22,7 +22,7 @@ const RECORD_LINKS = 262_144;
 const NO_STREAM = 0 as Incarnation;
 
 export interface RestoredSubscriptionsOptions {
-  readonly store: DurableStore;
+  readonly store: HotReads;
   /** `name`: of the subscription, as losses are told. */
   readonly lost: (name: string, what: string) => void;
 }

@@ -1,11 +1,11 @@
 /** Many stream records at once, without those that are damaged: their streams answer with an error, the others go on (R007, I9). */
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { streamRow } from '../hot/keys/index.js';
-import type { DurableStore } from '../hot/durable.js';
+import type { HotReads } from '../hot/store.js';
 import { isHotDamage } from './damage.js';
 
 /** Records under rows of `streamRow`; missing ones are left out. `onDamage` hears of each that could not be read. */
-export async function readStreamRecords(store: DurableStore, keys: readonly Buffer[], onDamage: (key: Buffer, error: Error) => void): Promise<StreamRecord[]> {
+export async function readStreamRecords(store: HotReads, keys: readonly Buffer[], onDamage: (key: Buffer, error: Error) => void): Promise<StreamRecord[]> {
   const records: StreamRecord[] = [];
   const take = (key: Buffer, read: () => Buffer | undefined): void => {
     try {

@@ -54,7 +54,7 @@ const NO_DELIVERIES: DeliverySide = { delivery: () => Promise.resolve(null), del
 export async function openColdTier(options: ColdTierOptions): Promise<ObjectColdTier> {
   const { config, core } = options;
   if (config.cold === 'none') throw new Error('no cold tier to open');
-  const identity = await readIdentity(rowsOfCore(core));
+  const identity = await readIdentity(core.store);
   checkDirectory(identity, config.cold, config.dataDir);
   const tier = new ObjectColdTier(options, identity?.partitions ?? config.partitions);
   await tier.start(identity);

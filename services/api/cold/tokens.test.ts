@@ -61,7 +61,7 @@ describe('incarnation tokens (I7)', () => {
     const token = await issuer().issue();
     const source = incarnationSource(KEY, token);
     expect(source).toMatchObject({ partition: 3, session: 1 });
-    const reserve = await readTokenReserve(rowsOfStore(store), 3);
+    const reserve = await readTokenReserve(store, 3);
     expect(reserve?.reserved).toBeGreaterThan(source?.counter as number);
   });
 

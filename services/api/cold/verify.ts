@@ -6,9 +6,9 @@
  */
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import type { ObjectId } from '../../../shared/storage/records/types.js';
-import type { DurableStore } from '../hot/durable.js';
 import { objectRow } from '../hot/keys/index.js';
-import { readIdentity, rowsOfStore } from './directory.js';
+import type { HotReads } from '../hot/store.js';
+import { readIdentity } from './directory.js';
 import { readStoreDocument } from './store-identity.js';
 import { Findings, type Finding } from './verify/findings.js';
 import { checkForks } from './verify/forks.js';
@@ -18,7 +18,7 @@ import { StreamCheck } from './verify/streams.js';
 import { checkSubscriptions, LoggedSubscriptions } from './verify/subscriptions.js';
 
 export interface VerifyOptions {
-  readonly store: DurableStore;
+  readonly store: HotReads;
   /** null: the directory has no cold tier. */
   readonly objects: ObjectStore | null;
   readonly deep: boolean;
@@ -57,7 +57,7 @@ export async function verifyStore(options: VerifyOptions): Promise<VerifyReport>
   const findings = new Findings();
   const done = { streams: 0, objects: 0 };
   const moved = (): void => options.progress?.({ ...done });
-  const identity = await readIdentity(rowsOfStore(store));
+  const identity = await readIdentity(store);
   const partitions = identity?.partitions ?? 1;
   const walk = { store, signal, cold: objects !== null, stagedBytes: options.stagedBytes };
   const streams = new StreamCheck({

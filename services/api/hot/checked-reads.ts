@@ -10,12 +10,10 @@
 import { KIND } from './keys/layout.js';
 import { TABLE_BLOCK_BYTES } from './rocks-store.js';
 import { entryWithoutSum, withoutSum } from './row-check.js';
-import type { HotEntry, HotStore, ScanRange } from './store.js';
+import type { HotEntry, HotReads, ScanRange } from './store.js';
 
 /** Raw bytes of rows per probed key: a block holds at least two of these whatever its compression. */
 const PROBE_STRIDE_BYTES = Math.floor(TABLE_BLOCK_BYTES * 0.4);
-
-export type HotReads = Pick<HotStore, 'get' | 'getMany' | 'scan'>;
 
 export async function checkedGet(store: HotReads, key: Buffer): Promise<Buffer | undefined> {
   const stored = await store.get(key);

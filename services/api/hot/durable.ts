@@ -4,9 +4,9 @@
  *
  * Owns: the interface. Implementation: `durable-store`.
  */
-import type { HotEntry, HotOp, ScanRange } from './store.js';
+import type { HotOp, HotReads } from './store.js';
 
-export interface DurableStore {
+export interface DurableStore extends HotReads {
   /** The number that the next commit will carry: rises by one a commit, from 1, over the life of the directory. */
   readonly nextBatch: number;
   /** Table files in which a checksum failed when the directory was opened: reads of what lies there throw `HotStoreCorrupt`, all others work. Health is degraded while there are any. */
@@ -20,9 +20,6 @@ export interface DurableStore {
   commit(ops: readonly HotOp[]): Promise<void>;
   /** Closes and opens the store again, runs the check of an open, and lifts the poison. `nextBatch` may have moved (the failed batch may be there). */
   reopen(): Promise<void>;
-  get(key: Buffer): Promise<Buffer | undefined>;
-  getMany(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]>;
-  scan(range: ScanRange): AsyncIterable<readonly HotEntry[]>;
   close(): Promise<void>;
 }
 

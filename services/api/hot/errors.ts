@@ -54,6 +54,14 @@ export class HotStoreFormat extends HotStoreError {
   }
 }
 
+/** No hot copy is there. It may have been evicted meanwhile: the stream's state says where the bytes are now. */
+export class HotGap extends Error {
+  constructor(readonly incarnation: Incarnation, readonly at: Offset) {
+    super(`no hot copy of ${incarnation} at ${at}`);
+    this.name = 'HotGap';
+  }
+}
+
 /** A hot copy is there and its bytes are wrong (I9): unlike `HotGap`, looking again does not help. */
 export class HotDamaged extends Error {
   constructor(readonly incarnation: Incarnation, readonly at: Offset, detail: string, options?: { readonly cause?: unknown }) {

@@ -8,12 +8,13 @@ import { BadBytes } from '../../../shared/storage/codec.js';
 import { decodeBlockSpan } from '../../../shared/storage/block.js';
 import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
-import { checkedScan, type HotReads } from './checked-reads.js';
+import { checkedScan } from './checked-reads.js';
 import { HotStoreCorrupt } from './errors.js';
-import { entriesOf } from './journal-replay.js';
+import { addTo, entriesOf } from './journal-replay.js';
 import { dataRow } from './keys/data.js';
 import { journalRow } from './keys/journal.js';
 import { streamRow } from './keys/stream.js';
+import type { HotReads } from './store.js';
 
 /** Streams that are named; more are not looked for. */
 const STREAMS_NAMED_MAX = 1_000;
@@ -49,11 +50,7 @@ async function journaledRanges(store: HotReads): Promise<ReadonlyMap<Incarnation
   const ranges = new Map<Incarnation, Range[]>();
   for await (const page of checkedScan(store, journalRow.range())) {
     for (const { key, value } of page) {
-      for (const { incarnation, start, end } of entriesOf(key, value)) {
-        const known = ranges.get(incarnation);
-        if (known === undefined) ranges.set(incarnation, [{ start, end }]);
-        else known.push({ start, end });
-      }
+      for (const { incarnation, start, end } of entriesOf(key, value)) addTo(ranges, incarnation, { start, end });
     }
   }
   return ranges;

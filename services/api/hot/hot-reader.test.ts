@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
-import { HotGap, type HotReader } from '../log/core.js';
 import type { DurableStore } from './durable.js';
-import { HotDamaged } from './errors.js';
+import { HotDamaged, HotGap } from './errors.js';
 import { foldStep } from './fold.js';
 import { entriesOf, HotBed, TestStream } from './hot-bed.contract.js';
-import { createHotReader, READ_PAGE_BYTES } from './hot-reader.js';
+import { createHotReader, READ_PAGE_BYTES, type HotReader } from './hot-reader.js';
 import { dataRow } from './keys/data.js';
 import { StoreClosed } from './store.js';
 

@@ -11,10 +11,9 @@ import { advance, type Incarnation, type Offset } from '../../../shared/protocol
 import { decodeBlockSpan, entryEndIn } from '../../../shared/storage/block.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
 import { crc32cRange } from '../../../shared/storage/crc.js';
-import { HotGap, type HotReader } from '../log/core.js';
-import { HotDamaged, HotStoreCorrupt } from './errors.js';
+import { HotDamaged, HotGap, HotStoreCorrupt } from './errors.js';
 import { dataRow } from './keys/data.js';
-import { StoreClosed, type HotEntry, type HotStore } from './store.js';
+import { StoreClosed, type HotEntry, type HotReads } from './store.js';
 
 /** Bytes fetched at a time; a page may exceed this by one block. */
 export const READ_PAGE_BYTES = 1_048_576;
@@ -29,6 +28,17 @@ const PAGE_SLACK_BYTES = 4_096;
 /** Shorter pieces are joined: handing on many small ones costs more than copying them. */
 const PIECE_BYTES_MIN = 32_768;
 const PIECE_BYTES_MAX = 262_144;
+
+/** The bytes of a stream that have a hot copy. */
+export interface HotReader {
+  /**
+   * Bytes [from, to) of the incarnation, from hot copies alone, contiguous, in pieces of at most 1 MiB. Throws `HotGap` where a copy is missing
+   * (evicted meanwhile: look at the stream's state again once), never ends short.
+   */
+  bytes(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer>;
+  /** Where the entry that holds `at` ends in its value; `whole`: the append ends there. Throws `HotGap`. */
+  entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }>;
+}
 
 /** Where in a stream a read stands. */
 interface Position {
@@ -47,7 +57,7 @@ interface Row {
   readonly value: Buffer;
 }
 
-export function createHotReader(store: Pick<HotStore, 'scan'>): HotReader {
+export function createHotReader(store: Pick<HotReads, 'scan'>): HotReader {
   return {
     async *bytes(slot, incarnation, from, to, signal) {
       const position = { slot, incarnation, at: from, to, pageBytes: READ_PAGE_BYTES };
@@ -80,7 +90,7 @@ export function createHotReader(store: Pick<HotStore, 'scan'>): HotReader {
 }
 
 /** Rows that cover the range, in order and without holes. The consumer moves the position on. */
-async function* pages(store: Pick<HotStore, 'scan'>, position: Position, signal: AbortSignal | undefined): AsyncGenerator<Row[], void, void> {
+async function* pages(store: Pick<HotReads, 'scan'>, position: Position, signal: AbortSignal | undefined): AsyncGenerator<Row[], void, void> {
   let reopened = false;
   while (position.at < position.to) {
     signal?.throwIfAborted();
@@ -101,7 +111,7 @@ async function* pages(store: Pick<HotStore, 'scan'>, position: Position, signal:
 }
 
 /** At least one row, the first holding `at`. */
-async function page(store: Pick<HotStore, 'scan'>, position: Position): Promise<Row[]> {
+async function page(store: Pick<HotReads, 'scan'>, position: Position): Promise<Row[]> {
   const { slot, incarnation, at, to } = position;
   const rows: Row[] = [];
   let expected: Offset = at;

@@ -57,9 +57,7 @@ export async function replayJournal(store: ReplayStore): Promise<Replay> {
       count++;
       for (const entry of entriesOf(key, value)) {
         rows.set(entry.batch, key);
-        const known = steps.get(entry.incarnation);
-        if (known === undefined) steps.set(entry.incarnation, [entry]);
-        else known.push(entry);
+        addTo(steps, entry.incarnation, entry);
         bytes += entry.end - entry.start + ENTRY_OVERHEAD_BYTES * entry.appends.length + (entry.state?.length ?? 0);
       }
       if (bytes >= GATHERED_BYTES_MAX) await writeSteps();
@@ -80,6 +78,13 @@ export function entriesOf(key: Buffer, value: Buffer): Step[] {
     if (!(error instanceof BadBytes)) throw error;
     throw new HotStoreDamaged([], [], `a journal row of the hot store is damaged: ${error.message}`, { cause: error });
   }
+}
+
+/** Puts a value behind those of its group. */
+export function addTo<K, V>(groups: Map<K, V[]>, key: K, value: V): void {
+  const group = groups.get(key);
+  if (group === undefined) groups.set(key, [value]);
+  else group.push(value);
 }
 
 interface Left {

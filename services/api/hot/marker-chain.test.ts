@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { HotStoreCorrupt } from './errors.js';
-import type { HotReads } from './checked-reads.js';
 import { markerRow } from './keys/marker.js';
 import { judgeChain, MarkerRing, type ChainVerdict } from './marker-chain.js';
-import type { HotEntry, ScanRange } from './store.js';
+import type { HotEntry, HotReads, ScanRange } from './store.js';
 
 const sumOf = (n: number): number => (n === 0 ? 0 : (n * 2_654_435_761) >>> 0);
 

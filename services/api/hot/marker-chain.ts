@@ -5,9 +5,9 @@
  * ring has places came after it; batches beyond the acknowledged one are no fault (a crash between the sync and the note of it).
  */
 import type { Acked } from './acked-file.js';
-import type { HotReads } from './checked-reads.js';
 import { HotStoreCorrupt } from './errors.js';
 import { markerRow } from './keys/marker.js';
+import type { HotReads } from './store.js';
 
 /** Ranges of missing batches and faults that are listed: the first ones. */
 const LISTED_MAX = 100;

@@ -31,16 +31,20 @@ export interface HotEntry {
   readonly value: Buffer;
 }
 
-export interface HotStore {
+/** Reading alone: all that most of the node may do with rows. */
+export interface HotReads {
   get(key: Buffer): Promise<Buffer | undefined>;
   getMany(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]>;
-  /** Applies all operations atomically; `sync`: on disk before it resolves. */
-  batch(ops: readonly HotOp[], sync: boolean): Promise<void>;
   /**
    * Pages of entries from one consistent view, that of the first pull. The loop must end or break: only then is the view given up.
    * Throws `StoreClosed` when the store closes meanwhile, `HotStoreBusy` when too many scans wait.
    */
   scan(range: ScanRange): AsyncIterable<readonly HotEntry[]>;
+}
+
+export interface HotStore extends HotReads {
+  /** Applies all operations atomically; `sync`: on disk before it resolves. */
+  batch(ops: readonly HotOp[], sync: boolean): Promise<void>;
   /** Waits for running reads, then closes. Idempotent. */
   close(): Promise<void>;
 }

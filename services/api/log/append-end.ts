@@ -4,7 +4,7 @@
  * Owns: the way over the tiers, and into what a fork inherits.
  */
 import { advance, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
-import { HotGap } from './core.js';
+import { HotGap } from '../hot/errors.js';
 import type { LogContext } from './context.js';
 import type { JournalTail, Slot } from './slot.js';
 

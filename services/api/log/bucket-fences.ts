@@ -3,14 +3,13 @@
  *
  * Owns: the set in memory over its rows. Fences are few; all of them are kept in memory.
  */
-import type { DurableStore } from '../hot/durable.js';
 import { bucketFenceRow } from '../hot/keys/index.js';
-import type { HotOp } from '../hot/store.js';
+import type { HotOp, HotReads } from '../hot/store.js';
 
 export class BucketFences {
   readonly #buckets = new Set<string>();
 
-  static async load(store: DurableStore): Promise<BucketFences> {
+  static async load(store: HotReads): Promise<BucketFences> {
     const fences = new BucketFences();
     for await (const page of store.scan(bucketFenceRow.range())) for (const entry of page) fences.#buckets.add(bucketFenceRow.decodeKey(entry.key).bucket);
     return fences;

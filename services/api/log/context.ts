@@ -11,7 +11,7 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import type { Metrics } from '../../../shared/observability/metrics.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import type { ColdTier } from '../cold/types.js';
-import type { HotReader } from './core.js';
+import type { HotReader } from '../hot/hot-reader.js';
 import type { BucketFences } from './bucket-fences.js';
 import type { ForkEnds } from './fork-ends.js';
 import type { Core } from './log-core.js';

@@ -4,10 +4,9 @@
  * Owns: the interface `LogCore`: one owner per stream, two states, one queue to the disk (design section 5).
  * A change is built synchronously from `pending` and staged in the same turn, so no two changes can cross.
  */
-import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
+import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
 import type { NamedProducer, ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
-import type { DurableStore } from '../hot/durable.js';
-import type { HotOp } from '../hot/store.js';
+import type { HotOp, HotReads } from '../hot/store.js';
 import type { StreamEvent } from './types.js';
 
 /** One stream key in memory: exists for a key with no stream too (`durable` null). Only `LogCore` writes its fields. */
@@ -36,7 +35,8 @@ export interface Change {
 }
 
 export interface LogCore {
-  readonly store: DurableStore;
+  /** Rows of streams as far as they are durable; what changes them is staged. */
+  readonly store: HotReads;
   /**
    * Reads the stream's state into memory and keeps it there while `work` runs. Throws `FirnError` when the store is poisoned or closed.
    */
@@ -60,22 +60,4 @@ export interface LogCore {
   dirtySinceMs(partition: number): number | null;
   /** A seal plan took everything of the partition that was dirty before `atMs`: it no longer counts for `dirtySinceMs`. */
   noteCut(partition: number, atMs: number): void;
-}
-
-/** The bytes of a stream that have a hot copy. */
-export interface HotReader {
-  /**
-   * Bytes [from, to) of the incarnation, from hot copies alone, contiguous, in pieces of at most 1 MiB. Throws `HotGap` where a copy is missing
-   * (evicted meanwhile: look at the stream's state again once), never ends short.
-   */
-  bytes(slot: number, incarnation: Incarnation, from: Offset, to: Offset, signal?: AbortSignal): AsyncIterable<Buffer>;
-  /** Where the entry that holds `at` ends in its value; `whole`: the append ends there. Throws `HotGap`. */
-  entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }>;
-}
-
-export class HotGap extends Error {
-  constructor(readonly incarnation: Incarnation, readonly at: Offset) {
-    super(`no hot copy of ${incarnation} at ${at}`);
-    this.name = 'HotGap';
-  }
 }

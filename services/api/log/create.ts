@@ -7,7 +7,7 @@ import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { checkWritable, isFenced, missing, pendingOf, refusal, refuseSettled, type LogContext } from './context.js';
 import { fork } from './fork.js';
-import { confirm, expiryOps, messagesOf, newRecord, refuseSoftDeleted } from './new-stream.js';
+import { confirm, countFirstBytes, expiryOps, messagesOf, newRecord, refuseSoftDeleted } from './new-stream.js';
 import type { Slot } from './slot.js';
 import type { CreateOutcome, CreateRequest } from './types.js';
 
@@ -45,9 +45,6 @@ async function add(ctx: LogContext, slot: Slot, incarnation: Incarnation, reques
   const next: StreamRecord = { ...newRecord(incarnation, request, contentType, now), tail: payload.length as Offset };
   slot.touchedAtMs = now;
   await ctx.core.stage({ slot, next, ops: expiryOps(slot, next, now), ...(payload.length > 0 ? { append: { payload, atMs: now } } : {}) });
-  if (payload.length > 0) {
-    ctx.metrics.appends.add();
-    ctx.metrics.appendBytes.add(payload.length);
-  }
+  countFirstBytes(ctx, payload);
   return { created: true, record: next };
 }

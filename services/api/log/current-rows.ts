@@ -5,46 +5,25 @@
  * streams that are not in the journal, cost nothing more.
  */
 import type { Incarnation } from '../../../shared/protocol/types.js';
-import type { DurableStore } from '../hot/durable.js';
 import { KIND, streamRow } from '../hot/keys/index.js';
 import { successor } from '../hot/keys/layout.js';
-import type { HotEntry, HotOp, ScanRange } from '../hot/store.js';
+import type { HotEntry, HotReads, ScanRange } from '../hot/store.js';
 import type { Journal } from './journal.js';
 import type { JournalTail } from './slot.js';
 
 /** Keys of rows of one life of a stream begin with kind, slot and incarnation. */
 const LIFE_BYTES = 11;
 
-export class CurrentRows implements DurableStore {
-  readonly #store: DurableStore;
+export class CurrentRows implements HotReads {
+  readonly #store: HotReads;
   readonly #journal: Journal;
   readonly #write: (tails: Iterable<JournalTail>) => Promise<void>;
 
   /** `write`: resolves when rows hold these ends. */
-  constructor(store: DurableStore, journal: Journal, write: (tails: Iterable<JournalTail>) => Promise<void>) {
+  constructor(store: HotReads, journal: Journal, write: (tails: Iterable<JournalTail>) => Promise<void>) {
     this.#store = store;
     this.#journal = journal;
     this.#write = write;
-  }
-
-  get nextBatch(): number {
-    return this.#store.nextBatch;
-  }
-
-  get damagedFiles(): readonly string[] {
-    return this.#store.damagedFiles;
-  }
-
-  get poisoned(): Error | null {
-    return this.#store.poisoned;
-  }
-
-  commit(ops: readonly HotOp[]): Promise<void> {
-    return this.#store.commit(ops);
-  }
-
-  reopen(): Promise<void> {
-    return this.#store.reopen();
   }
 
   async get(key: Buffer): Promise<Buffer | undefined> {
@@ -67,10 +46,6 @@ export class CurrentRows implements DurableStore {
     const tails = this.#tailsIn(range);
     if (tails.length > 0) await this.#write(tails);
     yield* this.#store.scan(range);
-  }
-
-  close(): Promise<void> {
-    return this.#store.close();
   }
 
   /** The end that a row may lack. */

@@ -5,12 +5,11 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import { readStreamRecords } from '../cold/stream-records.js';
 import type { Incarnation } from '../../../shared/protocol/types.js';
 import { BadBytes } from '../../../shared/storage/codec.js';
-import type { DurableStore } from '../hot/durable.js';
 import { dirtyRow, evictRow, streamRow } from '../hot/keys/index.js';
-import type { HotEntry } from '../hot/store.js';
+import type { HotEntry, HotReads } from '../hot/store.js';
 import { PartitionLoad } from './partition-load.js';
 
-export async function measureLoad(store: DurableStore, partitions: number, logger: Logger): Promise<PartitionLoad> {
+export async function measureLoad(store: HotReads, partitions: number, logger: Logger): Promise<PartitionLoad> {
   const load = new PartitionLoad(partitions);
   const damaged = (key: Buffer, error: Error): void => logger.error({ err: error, event: 'damage', tier: 'hot', stream: streamRow.decodeKey(key).key }, 'the state of a stream is damaged');
   for (let partition = 0; partition < partitions; partition++) {
@@ -30,7 +29,7 @@ export async function measureLoad(store: DurableStore, partitions: number, logge
 }
 
 /** Streams that wait for the eviction of sealed copies; those that are dirty too were counted with their marks. */
-async function addEvictable(store: DurableStore, partition: number, load: PartitionLoad, logger: Logger): Promise<void> {
+async function addEvictable(store: HotReads, partition: number, load: PartitionLoad, logger: Logger): Promise<void> {
   const seen = new Set<Incarnation>();
   const counted = new Set<Incarnation>();
   for await (const page of store.scan(evictRow.range(partition))) {

@@ -6,6 +6,7 @@ import pino from 'pino';
 import { createMetrics } from '../../../shared/observability/index.js';
 import { advance, ZERO, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { dataRow, streamRow, unpinRow } from '../hot/keys/index.js';
 import { openRocksStore } from '../hot/rocks-store.js';
@@ -32,6 +33,7 @@ function forkAt(at: number): StreamRecord {
 }
 
 let dir: string;
+let store: DurableStore;
 let core: Core;
 /** The next batch fails, before or after it was applied. */
 let fail: 'before' | 'after' | null = null;
@@ -53,13 +55,13 @@ beforeEach(async () => {
     },
   });
   const logger = pino({ level: 'silent' });
-  const store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => over(await openRocksStore(path)) });
+  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => over(await openRocksStore(path)) });
   core = new Core({ store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => 1000 });
 });
 
 afterEach(async () => {
   await core.close();
-  await core.store.close();
+  await store.close();
   await rm(dir, { recursive: true, force: true });
 });
 

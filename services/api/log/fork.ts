@@ -8,13 +8,12 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import { formatOffset } from '../../../shared/protocol/offsets.js';
 import { advance, type Incarnation, type Offset } from '../../../shared/protocol/types.js';
 import type { ForkOrigin, StreamRecord } from '../../../shared/storage/records/types.js';
-import { HotDamaged } from '../hot/errors.js';
+import { HotDamaged, HotGap } from '../hot/errors.js';
 import { appendEnd } from './append-end.js';
 import { checkWritable, missing, isFenced, pendingOf, refusal, refuseSettled, type LogContext } from './context.js';
-import { HotGap } from './core.js';
 import { isBoundary } from './cut.js';
 import { refusalOf } from './failures.js';
-import { confirm, expiryOps, messagesOf, newRecord, refuseSoftDeleted } from './new-stream.js';
+import { confirm, countFirstBytes, expiryOps, messagesOf, newRecord, refuseSoftDeleted } from './new-stream.js';
 import { rangeBytes } from './range.js';
 import type { Slot } from './slot.js';
 import type { CreateOutcome, CreateRequest, ForkRequest } from './types.js';
@@ -121,10 +120,7 @@ async function add(ctx: LogContext, slot: Slot, source: Slot, pinned: StreamReco
     { slot: source, next: { ...pinned, forks: pinned.forks + 1 } },
     { slot, next, ops: expiryOps(slot, next, now), ...(payload.length > 0 ? { append: { payload, atMs: now } } : {}) },
   ]);
-  if (payload.length > 0) {
-    ctx.metrics.appends.add();
-    ctx.metrics.appendBytes.add(payload.length);
-  }
+  countFirstBytes(ctx, payload);
   return { created: true, record: next };
 }
 

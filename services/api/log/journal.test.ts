@@ -8,6 +8,7 @@ import { createMetrics } from '../../../shared/observability/index.js';
 import { advance, ZERO, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
+import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { createHotReader } from '../hot/hot-reader.js';
 import { dataRow, journalRow, KIND, producerRow, streamRow } from '../hot/keys/index.js';
@@ -36,13 +37,14 @@ class Bed {
   fail: 'before' | 'after' | null = null;
   readonly batches: (readonly HotOp[])[] = [];
   core!: Core;
+  #store!: DurableStore;
 
   private constructor(readonly dir: string) {}
 
   static async open(dir?: string): Promise<Bed> {
     const bed = new Bed(dir ?? (await mkdtemp(join(tmpdir(), 'firn-journal-'))));
-    const store = await openDurableStore({ dir: join(bed.dir, 'hot'), ackedFile: join(bed.dir, 'acked'), logger, openStore: async (path) => bed.#over(await openRocksStore(path)) });
-    bed.core = new Core({ store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => bed.nowMs, monotonic: () => bed.clockMs });
+    bed.#store = await openDurableStore({ dir: join(bed.dir, 'hot'), ackedFile: join(bed.dir, 'acked'), logger, openStore: async (path) => bed.#over(await openRocksStore(path)) });
+    bed.core = new Core({ store: bed.#store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => bed.nowMs, monotonic: () => bed.clockMs });
     await bed.core.start();
     bed.batches.length = 0;
     beds.push(bed);
@@ -119,7 +121,7 @@ class Bed {
 
   async close(): Promise<void> {
     await this.core.close();
-    await this.core.store.close();
+    await this.#store.close();
     await rm(this.dir, { recursive: true, force: true });
   }
 }

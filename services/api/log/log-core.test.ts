@@ -7,6 +7,7 @@ import { createMetrics } from '../../../shared/observability/index.js';
 import { advance, ZERO, type Incarnation, type StreamKey } from '../../../shared/protocol/types.js';
 import { decodeBlock } from '../../../shared/storage/block.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { dataRow, dirtyRow, doomedRow, streamRow } from '../hot/keys/index.js';
 import { openRocksStore } from '../hot/rocks-store.js';
@@ -60,19 +61,20 @@ class Hands {
 
 let dir: string;
 let hands: Hands;
+let store: DurableStore;
 let core: Core;
 
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'firn-core-'));
   hands = new Hands();
-  const store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => hands.over(await openRocksStore(path)) });
+  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => hands.over(await openRocksStore(path)) });
   core = new Core({ store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => 1000 });
   hands.batches = [];
 });
 
 afterEach(async () => {
   await core.close();
-  await core.store.close();
+  await store.close();
   await rm(dir, { recursive: true, force: true });
 });
 

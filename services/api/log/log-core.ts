@@ -10,7 +10,7 @@ import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/ty
 import type { NamedProducer, ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
 import { partitionOf, slotOf } from '../../../shared/storage/slots.js';
 import type { DurableStore } from '../hot/durable.js';
-import type { HotOp } from '../hot/store.js';
+import type { HotOp, HotReads } from '../hot/store.js';
 import { streamRow } from '../hot/keys/index.js';
 import { eventOf, OpenBatch, rowsOf, sizeOf, sizeOfOps, type BatchRows } from './batch.js';
 import type { Change, LogCore } from './core.js';
@@ -28,7 +28,7 @@ import { TouchKeeper } from './touch.js';
 
 export class Core implements LogCore {
   /** With rows of streams that say all that is durable; `#rows` may be behind for what lies in the journal. */
-  readonly store: DurableStore;
+  readonly store: HotReads;
   readonly #rows: DurableStore;
   readonly #journal: Journal;
   readonly #journalWriter: JournalWriter;

@@ -67,6 +67,13 @@ export function messagesOf(request: CreateRequest, contentType: string): Buffer 
   return request.body.length > 0 && isJson(contentType) ? normalizeMessages(request.body, 'allowed') : request.body;
 }
 
+/** A create with a body is an append too, one without is none. */
+export function countFirstBytes({ metrics }: LogContext, payload: Buffer): void {
+  if (payload.length === 0) return;
+  metrics.appends.add();
+  metrics.appendBytes.add(payload.length);
+}
+
 /** The row that lets the sweep find a stream that will end. */
 export function expiryOps(slot: Slot, record: StreamRecord, nowMs: number): HotOp[] {
   const endsAtMs = record.expiresAtMs ?? (record.ttl === null ? Infinity : nowMs + ttlMs(record.ttl));

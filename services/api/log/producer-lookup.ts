@@ -3,13 +3,13 @@
  */
 import type { Incarnation } from '../../../shared/protocol/types.js';
 import type { NamedProducer, ProducerRecord } from '../../../shared/storage/records/types.js';
-import type { DurableStore } from '../hot/durable.js';
 import { producerRow } from '../hot/keys/index.js';
+import type { HotReads } from '../hot/store.js';
 import { PRODUCERS_CACHED_MAX } from './limits.js';
 import type { Slot } from './slot.js';
 
 /** A producer as the next request must see it, null: not known. `rows` may be behind the journal. */
-export async function lookUpProducer(rows: Pick<DurableStore, 'get'>, slot: Slot, incarnation: Incarnation, id: string): Promise<ProducerRecord | null> {
+export async function lookUpProducer(rows: Pick<HotReads, 'get'>, slot: Slot, incarnation: Incarnation, id: string): Promise<ProducerRecord | null> {
   for (;;) {
     const cache = slot.pending?.incarnation === incarnation ? (slot.producers ??= new Map()) : null;
     const cached = cache?.get(id);
@@ -35,7 +35,7 @@ export async function lookUpProducer(rows: Pick<DurableStore, 'get'>, slot: Slot
 }
 
 /** Producers whose `change` lies above `after`. `rows` holds all that is durable. */
-export async function producersSince(rows: Pick<DurableStore, 'scan'>, slot: Slot, incarnation: Incarnation, after: number): Promise<NamedProducer[]> {
+export async function producersSince(rows: Pick<HotReads, 'scan'>, slot: Slot, incarnation: Incarnation, after: number): Promise<NamedProducer[]> {
   const found: NamedProducer[] = [];
   for await (const page of rows.scan(producerRow.range(slot.slot, incarnation))) {
     for (const entry of page) {

@@ -10,6 +10,7 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { LogDelta, StreamRecord } from '../../../shared/storage/records/types.js';
 import type { SubscriptionBatch, UnloggedSubscriptions } from '../cold/types.js';
+import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { subscriptionLoggedRow } from '../hot/keys/index.js';
 import { openRocksStore } from '../hot/rocks-store.js';
@@ -25,6 +26,7 @@ const KEYS = ['ev/a', 'ev/b', 'ev/c'] as StreamKey[];
 const token = (n: number): Incarnation => (2 ** 52 + n) as Incarnation;
 
 let dir: string;
+let store: DurableStore;
 let core: Core;
 let subscriptions: Subscriptions;
 let unlogged: UnloggedSubscriptions;
@@ -48,7 +50,7 @@ function failing(store: HotStore): HotStore {
 }
 
 async function open(): Promise<void> {
-  const store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => failing(await openRocksStore(path)) });
+  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => failing(await openRocksStore(path)) });
   const metrics = createMetrics();
   core = new Core({ store, partitions: 1, logged: false, logger, metrics, now: Date.now });
   const log = { append: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')), head: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')) };
@@ -61,7 +63,7 @@ async function open(): Promise<void> {
 async function close(): Promise<void> {
   await subscriptions.stop();
   await core.close();
-  await core.store.close();
+  await store.close();
 }
 
 beforeEach(async () => {

@@ -9,6 +9,7 @@ import { createMetrics } from '../../../shared/observability/index.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionLinkRow, subscriptionRow } from '../hot/keys/index.js';
 import { openRocksStore } from '../hot/rocks-store.js';
@@ -26,6 +27,7 @@ const KEY = 'ev/a' as StreamKey;
 /** Fails the next batch on demand, before or after it was applied. */
 let fail: 'before' | 'after' | null = null;
 let dir: string;
+let store: DurableStore;
 let core: Core;
 let subscriptions: Subscriptions;
 let receiver: Server;
@@ -51,7 +53,7 @@ function failing(store: HotStore): HotStore {
 }
 
 async function open(): Promise<void> {
-  const store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => failing(await openRocksStore(path)) });
+  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => failing(await openRocksStore(path)) });
   const metrics = createMetrics();
   core = new Core({ store, partitions: 1, logged: false, logger, metrics, now: () => nowMs });
   const log = { append: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')), head: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')) };
@@ -62,7 +64,7 @@ async function open(): Promise<void> {
 async function close(): Promise<void> {
   await subscriptions.stop();
   await core.close();
-  await core.store.close();
+  await store.close();
 }
 
 beforeEach(async () => {

@@ -9,7 +9,7 @@ import { StoreUnavailable } from '../../../../shared/storage/object-store.js';
 import { idlePause } from '../../../../shared/time/pause.js';
 import type { CheckpointReport, CollectReport } from '../../../worker/node-port.js';
 import { objectRow } from '../../hot/keys/index.js';
-import type { DurableStore } from '../../hot/durable.js';
+import type { HotReads } from '../../hot/store.js';
 import { COLLECT_AGAIN_MS, COLLECT_AGE_MS, COLLECT_FIRST_MS, COLLECT_GARBAGE_BYTES, COLLECT_LIST_MS, COLLECT_PASSES_MAX, GARBAGE_LOOK_MS } from '../limits.js';
 import type { PartitionCold } from '../partition-cold.js';
 import type { PartitionRuns } from '../partition-runs.js';
@@ -60,7 +60,7 @@ interface State {
 
 export interface CollectorOptions {
   readonly partitions: readonly PartitionCold[];
-  readonly hot: DurableStore;
+  readonly hot: HotReads;
   readonly checkpoints: PartitionRuns<CheckpointReport>;
   readonly runs: PartitionRuns<CollectReport>;
   readonly now: () => number;

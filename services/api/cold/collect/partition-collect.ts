@@ -8,7 +8,7 @@ import { objectKey, parseObjectKey } from '../../../../shared/storage/records/ob
 import type { ObjectId } from '../../../../shared/storage/records/types.js';
 import { PlanGone, type CollectChoice, type CollectPlans, type CollectVerdict } from '../../../worker/node-port.js';
 import { objectRow, type ObjectUse } from '../../hot/keys/index.js';
-import type { DurableStore } from '../../hot/durable.js';
+import type { HotReads } from '../../hot/store.js';
 import type { PartitionCold } from '../partition-cold.js';
 import type { Steps } from '../steps.js';
 import { Marks } from './marks.js';
@@ -18,7 +18,7 @@ const SESSION_OF = /^\d{4}-(\d{6})-c/;
 
 export interface PartitionCollectOptions {
   readonly partition: PartitionCold;
-  readonly hot: DurableStore;
+  readonly hot: HotReads;
   readonly pins: ReaderPins;
   readonly now: () => number;
   readonly graceMs: number;

@@ -10,15 +10,14 @@ import type { BlockRef, ColdRef, CompactedRange, LogDelta, ObjectId, SnapshotRec
 import { sameObject } from '../../../../shared/storage/records/object-id.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
 import { refRow } from '../../hot/keys/index.js';
-import type { DurableStore } from '../../hot/durable.js';
-import type { HotOp } from '../../hot/store.js';
+import type { HotOp, HotReads } from '../../hot/store.js';
 import type { LogCore } from '../../log/core.js';
 import type { ObjectCounts } from '../object-counts.js';
 
 export type CompactDelta = Extract<LogDelta, { kind: 'compact' }>;
 
 /** The references that a range replaces, null when they are not those that were read. */
-export async function replacedRefs(store: DurableStore, delta: CompactDelta, range: CompactedRange): Promise<ColdRef[] | null> {
+export async function replacedRefs(store: HotReads, delta: CompactDelta, range: CompactedRange): Promise<ColdRef[] | null> {
   const refs: ColdRef[] = [];
   for await (const page of store.scan(refRow.range(slotOf(delta.key), delta.incarnation, range.from + 1, range.to + 1))) {
     for (const { value } of page) {
@@ -36,7 +35,7 @@ export function compactedInto({ ranges, snapshot }: CompactDelta): ObjectId[] {
 }
 
 /** Objects whose counts fall when these changes are applied. */
-export async function replacedObjects(store: DurableStore, deltas: readonly LogDelta[]): Promise<ObjectId[]> {
+export async function replacedObjects(store: HotReads, deltas: readonly LogDelta[]): Promise<ObjectId[]> {
   const ids: ObjectId[] = [];
   for (const delta of deltas) {
     if (delta.kind !== 'compact') continue;

@@ -7,8 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Incarnation, StreamKey } from '../../../../shared/protocol/types.js';
 import type { ColdRef } from '../../../../shared/storage/records/types.js';
 import { refRow, streamRow } from '../../hot/keys/index.js';
-import type { DurableStore } from '../../hot/durable.js';
-import type { HotEntry } from '../../hot/store.js';
+import type { HotEntry, HotReads, ScanRange } from '../../hot/store.js';
 import { isHotDamage } from '../damage.js';
 import { RangeChooser, type ChooseOptions } from './choose-ranges.js';
 
@@ -36,7 +35,7 @@ export interface FindRequest {
   readonly signal: AbortSignal;
 }
 
-export async function findStreams(store: DurableStore, request: FindRequest): Promise<Found> {
+export async function findStreams(store: HotReads, request: FindRequest): Promise<Found> {
   const { slots, choose, signal } = request;
   const refs = new RowCursor(store, refRow.slots(slots.from, slots.to), signal);
   const streams = new RowCursor(store, streamRow.range(slots.from, slots.to), signal);
@@ -126,7 +125,7 @@ class RowCursor {
   #ended = false;
   #toTurn = TURN_ROWS;
 
-  constructor(store: DurableStore, range: Parameters<DurableStore['scan']>[0], signal: AbortSignal) {
+  constructor(store: HotReads, range: ScanRange, signal: AbortSignal) {
     this.#pages = store.scan(range)[Symbol.asyncIterator]();
     this.#signal = signal;
   }

@@ -7,8 +7,8 @@
 import type { Incarnation, StreamKey } from '../../../../shared/protocol/types.js';
 import type { ForkOrigin, StreamRecord } from '../../../../shared/storage/records/types.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
-import type { DurableStore } from '../../hot/durable.js';
 import { streamRow, unpinRow } from '../../hot/keys/index.js';
+import type { HotReads } from '../../hot/store.js';
 import type { Findings } from './findings.js';
 
 interface Suspicion {
@@ -26,14 +26,14 @@ interface Source {
   counted: number;
 }
 
-export async function checkForks(store: DurableStore, findings: Findings, signal: AbortSignal): Promise<void> {
+export async function checkForks(store: HotReads, findings: Findings, signal: AbortSignal): Promise<void> {
   const first = await look(store, signal);
   if (first.length === 0) return;
   const same = (a: Suspicion, b: Suspicion): boolean => a.where === b.where && a.what === b.what && a.change === b.change;
   for (const one of await look(store, signal)) if (first.some((before) => same(before, one))) findings.add(one.where, one.what);
 }
 
-async function look(store: DurableStore, signal: AbortSignal): Promise<Suspicion[]> {
+async function look(store: HotReads, signal: AbortSignal): Promise<Suspicion[]> {
   const suspicions: Suspicion[] = [];
   const sources = new Map<Incarnation, Source>();
   const sourceOf = (key: StreamKey, incarnation: Incarnation): Source => {
@@ -68,7 +68,7 @@ async function look(store: DurableStore, signal: AbortSignal): Promise<Suspicion
 }
 
 /** What is wrong about the source that a fork names, null when nothing is. */
-async function faultOf(store: DurableStore, { key, incarnation, at }: ForkOrigin): Promise<string | null> {
+async function faultOf(store: HotReads, { key, incarnation, at }: ForkOrigin): Promise<string | null> {
   const value = await store.get(streamRow.key(slotOf(key), key));
   const source = value === undefined ? null : decoded(value);
   if (source === null || source.incarnation !== incarnation) return `is a fork of ${key} ${incarnation}, which is not there`;

@@ -8,9 +8,9 @@ import { objectKey, objectPrefix, parseObjectKey, sameObject } from '../../../..
 import type { BlockRef, ObjectId } from '../../../../shared/storage/records/types.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
 import { Listing } from '../../../worker/handlers/collect/listing.js';
-import { readBoundSession, rowsOfStore } from '../directory.js';
+import { readBoundSession } from '../directory.js';
 import { objectRow, refRow, snapshotRow, streamRow, type ObjectUse } from '../../hot/keys/index.js';
-import type { DurableStore } from '../../hot/durable.js';
+import type { HotReads } from '../../hot/store.js';
 import type { Findings } from './findings.js';
 import type { RefCounts } from './streams.js';
 
@@ -18,7 +18,7 @@ const UNKNOWN_LISTED_MAX = 1_000;
 const KINDS = ['segment', 'snapshot', 'merged'] as const;
 
 export interface ObjectCheckOptions {
-  readonly store: DurableStore;
+  readonly store: HotReads;
   readonly objects: ObjectStore;
   readonly partitions: number;
   readonly deep: boolean;
@@ -102,7 +102,7 @@ export class ObjectCheck {
     const { partitions } = this.#options;
     const missingRows = new Set(named.keys());
     for (let partition = 0; partition < partitions; partition++) {
-      this.#session = (await readBoundSession(rowsOfStore(this.#options.store), partition))?.session ?? 0;
+      this.#session = (await readBoundSession(this.#options.store, partition))?.session ?? 0;
       const there = new DataListings(this.#options.objects, partition, (key) => this.#isUnknown(key));
       for await (const page of this.#options.store.scan(objectRow.range(partition))) {
         for (const row of page) {

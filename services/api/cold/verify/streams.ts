@@ -12,14 +12,14 @@ import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
 import type { SnapshotRecord, StreamRecord } from '../../../../shared/storage/records/types.js';
 import { bodyRow, dataRow, nameRow, producerRow, refRow, snapshotRow, streamRow } from '../../hot/keys/index.js';
-import type { DurableStore } from '../../hot/durable.js';
+import type { HotReads } from '../../hot/store.js';
 import { Findings } from './findings.js';
 
 /** Looks at a stream that keeps moving. */
 const LOOKS_MAX = 5;
 
 export interface StreamCheckOptions {
-  readonly store: DurableStore;
+  readonly store: HotReads;
   /** Read every stored byte, not only heads. */
   readonly deep: boolean;
   readonly findings: Findings;

@@ -5,17 +5,16 @@
  */
 import type { CheckpointItem } from '../../../../shared/storage/checkpoint.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
-import type { DurableStore } from '../../hot/durable.js';
 import {
   streamRow, subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionKeysRow, subscriptionLinkRow, subscriptionLoggedRow, subscriptionRow, type KeyRange,
 } from '../../hot/keys/index.js';
-import type { HotEntry } from '../../hot/store.js';
+import type { HotEntry, HotReads } from '../../hot/store.js';
 import type { Findings } from './findings.js';
 
 const HOT = 'subscriptions of the hot store';
 
 /** Returns how many there are. */
-export async function checkSubscriptions(store: DurableStore, findings: Findings, signal: AbortSignal): Promise<number> {
+export async function checkSubscriptions(store: HotReads, findings: Findings, signal: AbortSignal): Promise<number> {
   const numbers = new Map<number, string>();
   const note = async (range: KeyRange, of: (row: HotEntry) => [number, string]): Promise<void> => {
     await each(store, range, signal, async (row) => {
@@ -67,7 +66,7 @@ function checkNumbers(value: Buffer | undefined, numbers: ReadonlyMap<number, st
   for (const [number, id] of numbers) if (number >= next) findings.add(HOT, `${id} has number ${number}, which the next one may get again`);
 }
 
-async function each(store: DurableStore, range: KeyRange, signal: AbortSignal, work: (row: HotEntry) => Promise<void>): Promise<void> {
+async function each(store: HotReads, range: KeyRange, signal: AbortSignal, work: (row: HotEntry) => Promise<void>): Promise<void> {
   for await (const page of store.scan(range)) {
     signal.throwIfAborted();
     for (const row of page) await work(row);
@@ -76,12 +75,12 @@ async function each(store: DurableStore, range: KeyRange, signal: AbortSignal, w
 
 /** What a restore would find, beside what the hot store says of it. */
 export class LoggedSubscriptions {
-  readonly #store: DurableStore;
+  readonly #store: HotReads;
   /** Digest of the configuration; null: it ended. */
   readonly #before = new Map<string, string | null>();
   readonly #logged = new Map<string, string>();
 
-  constructor(store: DurableStore) {
+  constructor(store: HotReads) {
     this.#store = store;
   }
 
