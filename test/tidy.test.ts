@@ -8,6 +8,7 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pages } from '../infra/docs/pages.js';
+import { ERRORS } from '../shared/protocol/errors.js';
 import { PROJECT } from './support/paths.js';
 
 const LEFT_OUT = new Set(['node_modules', 'dist', '.git', 'data', '.test-run', 'bench-results']);
@@ -151,6 +152,11 @@ describe('sources', () => {
       .map((match) => ({ path, name: match[1] ?? '' })));
     expect(exported.length).toBeGreaterThan(300);
     expect(exported.filter(({ name }) => uses.get(name) === 1)).toEqual([]);
+  });
+
+  it('answer every code that the table of errors has', () => {
+    const elsewhere = SOURCES.filter((path) => path !== 'shared/protocol/errors.ts').map((path) => text.get(path) ?? '');
+    expect(Object.keys(ERRORS).filter((code) => !elsewhere.some((content) => content.includes(`'${code}'`)))).toEqual([]);
   });
 
   it('keep no timer that would hold the process', () => {

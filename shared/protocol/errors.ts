@@ -1,5 +1,5 @@
 /**
- * Every refusal of the protocol: code, status and sentence (requirements section 25, design section 8).
+ * Every refusal of the protocol: code, status and sentence (requirements section 25).
  *
  * Owns: the one table from code to answer, and the error class that carries a refusal through the layers. Promises: a code's status
  * never depends on where it was thrown; a message of a status other than 4xx is the table's sentence and names nothing else (ERR-04);
@@ -29,18 +29,13 @@ const TABLE = {
   EMPTY_APPEND: refusal(400, 'an append holds no data'),
   INVALID_PRODUCER: refusal(400, 'the producer headers are not valid'),
   PRODUCER_DIGEST_MISMATCH: refusal(400, 'Producer-Digest is not the digest of the body'),
-  INVALID_RETENTION: refusal(400, 'this retention boundary is not valid'),
-  INVALID_COLD_FLUSH: refusal(400, 'the limits of this flush are not valid'),
-  INVALID_SNAPSHOT: refusal(400, 'the snapshot offset is not a message boundary'),
   INVALID_RECORD_BOUNDARIES: refusal(400, 'the body is not one valid JSON text'),
-  IMPORT_INVALID: refusal(400, 'the backup to import is not valid'),
   INVALID_REQUEST: refusal(400, 'the request is not valid'),
   INVALID_HEADER: refusal(400, 'a header of the request is not valid'),
   INVALID_QUERY: refusal(400, 'a query parameter of the request is not valid'),
   INVALID_OFFSET: refusal(400, 'the offset is not valid'),
   QUERY_NOT_ACCEPTED: refusal(400, 'this resource takes no query'),
   INVALID_RESOURCE: refusal(400, 'the path does not name a valid resource'),
-  UNSUPPORTED: refusal(400, 'this is not supported'),
   BODY_UNREADABLE: refusal(400, 'the body could not be read'),
   NOT_JSON_BOUNDARY: refusal(400, 'the offset is not a message boundary'),
   INVALID_PARTS_COMMIT: refusal(400, 'the list of snapshot parts is not valid'),
@@ -57,7 +52,6 @@ const TABLE = {
   PRODUCER_EPOCH_STALE: refusal(403, 'the epoch of this write is older than the producer\'s current epoch'),
   PRODUCER_KEY_CONFLICT: refusal(403, 'this epoch and sequence number belong to a write with another digest'),
 
-  BUCKET_NOT_FOUND: refusal(404, 'the bucket holds no stream'),
   BUCKET_ERASED: refusal(404, 'the bucket has been erased'),
   STREAM_NOT_FOUND: refusal(404, 'there is no such stream'),
   SNAPSHOT_NOT_FOUND: refusal(404, 'there is no snapshot at this offset'),
@@ -73,7 +67,6 @@ const TABLE = {
   PRODUCER_SEQ_CONFLICT: refusal(409, 'Producer-Seq is not the next one'),
   FORK_SOURCE_GONE: refusal(409, 'the source of the fork does not hold what the fork would inherit'),
   SNAPSHOT_CONFLICT: refusal(409, 'this conflicts with the snapshot or the tail of the stream'),
-  IMPORT_CONFLICT: refusal(409, 'the backup conflicts with what is here'),
   SUBSCRIPTION_ALREADY_EXISTS: refusal(409, 'a subscription with another configuration is there already'),
   FENCED: refusal(409, 'this wake is not the current one'),
   ALREADY_CLAIMED: refusal(409, 'another worker holds the lease'),
@@ -91,22 +84,17 @@ const TABLE = {
   RATE_LIMITED: { status: 429, sentence: 'too many requests', retryAfter: RETRY_AFTER_S },
 
   INTERNAL: refusal(500, 'the server failed'),
-  CREATED_AT_OUT_OF_RANGE: refusal(500, 'the clock of the server is out of range'),
-  HISTORY_MISMATCH: refusal(500, 'the stored history does not fit together'),
   NO_COLD_STORE: refusal(501, 'this server has no cold store'),
   COLD_STORE_FAILED: refusal(502, 'the cold store failed'),
 
   NO_LEADER: refusal(503, 'no server leads this stream yet'),
   OUTCOME_UNKNOWN: refusal(503, 'whether this write was applied is not known'),
   JSON_BOUNDARY_UNVERIFIED: refusal(503, 'the message boundary could not be checked now'),
-  HISTORY_PENDING: refusal(503, 'the stored history is still being read'),
   SNAPSHOT_COMMITS_BUSY: refusal(503, 'too many snapshots are being committed'),
   SNAPSHOT_COMMIT_IN_PROGRESS: refusal(503, 'a snapshot of this stream is being committed'),
   WAL_DISK_PRESSURE: refusal(503, 'the disk is too full to take writes'),
-  RAFT_LOG_PRESSURE: refusal(503, 'the log is too full to take writes'),
   INGRESS_BODY_BYTES_LIMIT_REACHED: refusal(503, 'too many request bodies are being received'),
   COLD_BACKPRESSURE: refusal(503, 'the cold store is too far behind to take writes'),
-  RAFT_UNCOMMITTED_BACKPRESSURE: refusal(503, 'too many writes are waiting to be committed'),
   LIVE_READ_BACKPRESSURE: refusal(503, 'too many live reads are open'),
   APPLY_STOPPED: refusal(503, 'writes have stopped for this stream'),
   GROUP_RESTARTING: refusal(503, 'this part of the server is restarting'),
@@ -114,7 +102,7 @@ const TABLE = {
 
 export type ErrorCode = keyof typeof TABLE;
 
-/** Code -> status, sentence and `Retry-After`. Source: ursula-facts section 8; the sentences are ours. */
+/** Code -> status, sentence and `Retry-After`. Codes and statuses are those of Ursula where it has one (ERR-12), the sentences are ours. */
 export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = TABLE;
 
 export interface FirnErrorOptions {

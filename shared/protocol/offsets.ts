@@ -9,7 +9,7 @@ import { decodeEscapes } from './percent.js';
 import type { Dialect, Offset } from './types.js';
 
 /** Digits of an offset in every answer. */
-export const OFFSET_DIGITS = 20;
+const OFFSET_DIGITS = 20;
 const POSITION_MAX = 2n ** 64n - 1n;
 /** Decimal numbers of so many digits are exact in a double. */
 const EXACT_DIGITS = 15;

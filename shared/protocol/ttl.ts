@@ -7,7 +7,7 @@
 import { FirnError } from './errors.js';
 
 /** Digits of a TTL; it is stored with the stream. */
-export const TTL_DIGITS_MAX = 1024;
+const TTL_DIGITS_MAX = 1024;
 /** Longer times never end; so many ms after any date of this era is still an exact integer. */
 const TTL_MS_MAX = 2 ** 52;
 /** 9999-12-31T23:59:59.999Z, the last instant that RFC 3339 can write in UTC. */

@@ -16,7 +16,7 @@ export interface ProducerHeaders {
 }
 
 /** Bytes of `Producer-Id` and of `Stream-Seq` (PROD-25, SEQ-09). */
-export const NAME_BYTES_MAX = 256;
+const NAME_BYTES_MAX = 256;
 const VISIBLE_NAME = /^[!-~](?:[\t -~]{0,254}[!-~])?$/;
 const DIGITS = /^[0-9]+$/;
 const DIGEST = /^[0-9a-f]{64}$/;

@@ -56,7 +56,7 @@ describe('publish', () => {
     const s = await stream(JSON_TYPE, '{"a":1}');
     const { next } = await s.read({ offset: '-1', max_bytes: 3 });
     const inside = await s.publish(next, 'x');
-    expect([inside.status, inside.code]).toEqual([400, expect.stringMatching(/^(INVALID_SNAPSHOT|NOT_JSON_BOUNDARY)$/)]);
+    expect([inside.status, inside.code]).toEqual([400, 'NOT_JSON_BOUNDARY']);
     expect((await s.head()).header('stream-snapshot-offset')).toBeUndefined();
     expect((await s.publish('9', 'x')).status).toBe(409);
   });

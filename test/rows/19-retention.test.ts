@@ -25,8 +25,7 @@ it('RET-01 RET-02 RET-12 RET-15 the boundary moves to the offset', async () => {
 it('RET-03 RET-17 on a JSON stream only message boundaries; conflicts with state come first', async () => {
   const s = await stream(JSON_TYPE, '[{"a":1},{"b":2}]', 8);
   const inside = await s.retain(pad(3));
-  expect(inside.status).toBe(400);
-  expect(inside.code).toMatch(/^(INVALID_RETENTION|INVALID_SNAPSHOT|NOT_JSON_BOUNDARY)$/);
+  expect([inside.status, inside.code]).toEqual([400, 'NOT_JSON_BOUNDARY']);
   expect((await s.head()).header('stream-retained-offset')).toBe(pad(0));
   expect((await s.retain(pad(11))).status).toBe(409);
   expect((await s.retain(pad(8))).status).toBe(204);
