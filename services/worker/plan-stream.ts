@@ -39,7 +39,7 @@ export function encodePlanItem(item: PlanItem): Buffer {
 }
 
 /** One source of a compaction as a frame. */
-export function encodePlanSource({ source, key, incarnation, refs, snapshot }: PlanSource): Buffer {
+function encodePlanSource({ source, key, incarnation, refs, snapshot }: PlanSource): Buffer {
   head.reset();
   head.u8(snapshot === null ? KINDS.range : KINDS.copy);
   head.varint(source);

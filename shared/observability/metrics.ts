@@ -9,23 +9,23 @@ import { STORE_OPS, STORE_OUTCOMES, type StoreMeter } from '../storage/measured-
 import { readCounter, readGauge, Tally, tallyCounter, tallyFamily, type Sample } from './tally.js';
 
 /** What a request was about: few, fixed, never a stream's name. */
-export const ROUTE_CLASSES = [
+const ROUTE_CLASSES = [
   'create', 'append', 'close', 'delete', 'head', 'read', 'long-poll', 'sse', 'snapshot-put', 'snapshot-get', 'retention', 'bootstrap', 'chunk', 'preflight', 'bucket', 'subscription', 'other',
 ] as const;
 export type RouteClass = (typeof ROUTE_CLASSES)[number];
 
 export const TIERS = ['hot', 'cold'] as const;
-export const DAMAGE_KINDS = ['hot', 'object', 'log', 'checkpoint', 'snapshot'] as const;
+const DAMAGE_KINDS = ['hot', 'object', 'log', 'checkpoint', 'snapshot'] as const;
 const COMPACTED_REFS = ['replaced', 'written'] as const;
 export const OBJECT_KINDS = ['segment', 'snapshot', 'merged', 'log', 'checkpoint', 'other'] as const;
-export const DELETED_KINDS = ['object', 'orphan', 'checkpoint', 'log'] as const;
-export const CACHE_RESULTS = ['hit', 'miss'] as const;
-export const DISK_CACHE_RESULTS = ['hit', 'miss', 'damaged'] as const;
-export const CACHE_STAGES = ['memory', 'disk'] as const;
+const DELETED_KINDS = ['object', 'orphan', 'checkpoint', 'log'] as const;
+const CACHE_RESULTS = ['hit', 'miss'] as const;
+const DISK_CACHE_RESULTS = ['hit', 'miss', 'damaged'] as const;
+const CACHE_STAGES = ['memory', 'disk'] as const;
 /** Codes under which a node refuses all writes, or those of a partition, until something ends that is not the client's doing. */
-export const REFUSAL_CODES = ['COLD_BACKPRESSURE', 'WAL_DISK_PRESSURE', 'APPLY_STOPPED', 'NO_LEADER', 'OUTCOME_UNKNOWN'] as const;
-export const DELIVERY_RESULTS = ['done', 'accepted', 'failed'] as const;
-export const LIVE_KINDS = ['long-poll', 'sse'] as const;
+const REFUSAL_CODES = ['COLD_BACKPRESSURE', 'WAL_DISK_PRESSURE', 'APPLY_STOPPED', 'NO_LEADER', 'OUTCOME_UNKNOWN'] as const;
+const DELIVERY_RESULTS = ['done', 'accepted', 'failed'] as const;
+const LIVE_KINDS = ['long-poll', 'sse'] as const;
 
 /** Requests by route and status: one number each in a fixed table. */
 export class RequestCounts {

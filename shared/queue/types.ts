@@ -82,13 +82,13 @@ export const QUEUED_JOBS_MAX = 10_000;
 /** Runs of one kind that `stats` remembers. */
 export const LAST_RUNS_MAX = 20;
 /** Most characters of a job id. */
-export const JOB_ID_CHARS_MAX = 200;
+const JOB_ID_CHARS_MAX = 200;
 /** Longest wait for a queue to take a job, ms. */
 export const ENQUEUE_MS_MAX = 1_000;
 /** Longest wait for what a queue knows of its jobs, ms. */
 export const STATS_MS_MAX = 1_000;
 /** Most characters of an error that `stats` remembers. */
-export const ERROR_CHARS_MAX = 500;
+const ERROR_CHARS_MAX = 500;
 
 const JOB_ID = /^[A-Za-z0-9._-]+$/;
 

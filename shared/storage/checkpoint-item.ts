@@ -130,7 +130,7 @@ export function compareSubscriptionIds(a: string, b: string): number {
 
 type SubscriptionPart = Extract<CheckpointItem, { kind: 'subscription' | 'links' | 'cursors' }>;
 
-export function isOfSubscription(item: CheckpointItem): item is SubscriptionPart {
+function isOfSubscription(item: CheckpointItem): item is SubscriptionPart {
   return item.kind === 'subscription' || item.kind === 'links' || item.kind === 'cursors';
 }
 

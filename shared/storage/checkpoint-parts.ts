@@ -10,7 +10,7 @@ import { crc32c, crc32cOf, storedSum } from './crc.js';
 import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX, FRAME_TARGET_BYTES_MAX, checkFrame, encodeFrame, frameLengthAt, rawOf, type EncodedFrame } from './frame.js';
 
 const WHAT = 'part of a checkpoint';
-export const CHECKPOINT_PART_BYTES_MAX = 33_554_432;
+const CHECKPOINT_PART_BYTES_MAX = 33_554_432;
 /** "FIRN", "K" for checkpoint, layout 1. */
 const MAGIC = Buffer.from([0x46, 0x49, 0x52, 0x4e, 0x4b, 0x01, 0x0d, 0x0a]);
 const TRAILER_BYTES = 16;

@@ -19,7 +19,7 @@ const VERSION = 1;
 const WHAT = 'checkpoint';
 const STORED = 0;
 const ZSTD = 1;
-export const MANIFEST_BYTES_MAX = 67_108_864;
+const MANIFEST_BYTES_MAX = 67_108_864;
 const MANIFEST_RAW_BYTES_MAX = 268_435_456;
 const BUCKET_BYTES_MAX = 122;
 

@@ -52,7 +52,7 @@ export interface Footer {
 }
 
 /** Order of ranges in the index: incarnation, offset, blocks before snapshots. */
-export function compareItems(a: ItemEntry, b: ItemEntry): number {
+function compareItems(a: ItemEntry, b: ItemEntry): number {
   return a.incarnation - b.incarnation || a.start - b.start || kindNumber(a) - kindNumber(b) || a.end - b.end;
 }
 

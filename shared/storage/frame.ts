@@ -22,7 +22,7 @@ export const FRAME_TARGET_BYTES_MAX = 262_144;
 export const FRAME_TARGET_BYTES = 131_072;
 /** Most raw bytes of a frame: a target's worth and the largest item, a snapshot of just below 1 MiB. */
 export const FRAME_RAW_BYTES_MAX = 2_097_152;
-export const FRAME_HEADER_BYTES = 10;
+const FRAME_HEADER_BYTES = 10;
 export const FRAME_SUM_BYTES = 4;
 export const FRAME_OVERHEAD_BYTES = FRAME_HEADER_BYTES + FRAME_SUM_BYTES;
 

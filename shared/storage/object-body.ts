@@ -4,7 +4,7 @@
 import type { ByteRange } from './object-store.js';
 
 /** Largest body of `putOnce`, bytes. */
-export const PUT_ONCE_BYTES_MAX = 67_108_864;
+const PUT_ONCE_BYTES_MAX = 67_108_864;
 
 /** The length of a body that `putOnce` takes. Throws RangeError. */
 export function putOnceBytes(key: string, parts: readonly Buffer[]): number {

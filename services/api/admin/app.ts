@@ -17,7 +17,7 @@ import type { WorkRoutes } from './work-routes.js';
 
 /** Rows of one page of the listing. */
 const PAGE_DEFAULT = 100;
-export const PAGE_MAX = 1_000;
+const PAGE_MAX = 1_000;
 /** Longest wait of a route that runs work, ms. */
 const TIMEOUT_DEFAULT_MS = 600_000;
 const TIMEOUT_MAX_MS = 3_600_000;

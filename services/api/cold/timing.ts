@@ -32,14 +32,14 @@ export function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> 
 export class Backoff {
   #nextMs: number;
 
-  constructor(private readonly firstMs: number, private readonly maxMs: number, private readonly random: () => number = Math.random) {
+  constructor(private readonly firstMs: number, private readonly maxMs: number) {
     this.#nextMs = firstMs;
   }
 
   next(): number {
     const ms = this.#nextMs;
     this.#nextMs = Math.min(ms * 2, this.maxMs);
-    return ms * (1 - this.random() / 4);
+    return ms * (1 - Math.random() / 4);
   }
 
   reset(): void {

@@ -8,7 +8,7 @@ import { readdir } from 'node:fs/promises';
 import type { Verified } from './marker-chain.js';
 
 /** Commits between two looks at the directory. */
-export const LOOK_EVERY_COMMITS = 4_096;
+const LOOK_EVERY_COMMITS = 4_096;
 
 interface Mark extends Verified {
   /** Number of the newest log file when batch `n` was durable. */

@@ -16,7 +16,7 @@ import { rowSum, withSum } from './row-check.js';
 import type { HotOp, HotStore } from './store.js';
 
 /** Format of the directory: rows, their keys and values. An older one is upgraded here when there is one. */
-export const HOT_FORMAT = 2;
+const HOT_FORMAT = 2;
 /** Formats that are opened and from then on are HOT_FORMAT. 1 had no journal rows: a program of that time would overlook what they hold. */
 const UPGRADED = ['1'];
 const FORMAT_NAME = 'firn-hot';

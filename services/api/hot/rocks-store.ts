@@ -14,12 +14,12 @@ import { StepGate } from './step-gate.js';
 import { StoreClosed, type HotEntry, type HotOp, type HotStore, type ScanRange } from './store.js';
 
 /** Smallest allowed in production; a smaller one (tests) makes the log roll often. */
-export const WRITE_BUFFER_BYTES = 67_108_864;
-export const BLOCK_CACHE_BYTES = 67_108_864;
+const WRITE_BUFFER_BYTES = 67_108_864;
+const BLOCK_CACHE_BYTES = 67_108_864;
 /** Size of a table's block before compression: what one checksum covers. */
 export const TABLE_BLOCK_BYTES = 4_096;
 /** Table files kept open: well below the usual limit of 1,024 descriptors (R093). */
-export const OPEN_FILES_MAX = 256;
+const OPEN_FILES_MAX = 256;
 /** Bytes of a page of a scan when the caller does not say. */
 export const SCAN_PAGE_BYTES = 1_048_576;
 /** A written batch is used again if it held no more than this, bytes: its memory is RocksDB's own, of which V8 knows nothing, and would lie about until V8 collects. */
@@ -27,26 +27,24 @@ const BATCH_KEPT_BYTES_MAX = 8_388_608;
 /** libuv's own default when the variable is not set. */
 const POOL_THREADS = Math.max(1, Number(process.env['UV_THREADPOOL_SIZE'] ?? 4) || 4);
 /** Scans read at most this many pages at once: half of the pool, so that commits and gets always find a thread. */
-export const SCAN_STEPS_MAX = Math.max(1, Math.floor(POOL_THREADS / 2));
+const SCAN_STEPS_MAX = Math.max(1, Math.floor(POOL_THREADS / 2));
 /** Scans that may wait for their next page. */
-export const SCAN_STEPS_WAITING_MAX = 16_384;
+const SCAN_STEPS_WAITING_MAX = 16_384;
 
+/** For tests: less than a node takes. */
 export interface RocksOptions {
   readonly writeBufferBytes?: number;
-  readonly blockCacheBytes?: number;
   readonly openFilesMax?: number;
-  /** false: an absent directory is an error. Default true. */
-  readonly createIfMissing?: boolean;
 }
 
 /** Opens or creates the directory. Throws `HotStoreLocked`, `HotStoreCorrupt` or another `HotStoreError`. */
 export function openRocksStore(dir: string, options: RocksOptions = {}): Promise<HotStore> {
   const db = binding.db_init();
   const open: OpenOptions = {
-    createIfMissing: options.createIfMissing ?? true,
+    createIfMissing: true,
     compression: true,
     writeBufferSize: options.writeBufferBytes ?? WRITE_BUFFER_BYTES,
-    cacheSize: options.blockCacheBytes ?? BLOCK_CACHE_BYTES,
+    cacheSize: BLOCK_CACHE_BYTES,
     blockSize: TABLE_BLOCK_BYTES,
     maxOpenFiles: options.openFilesMax ?? OPEN_FILES_MAX,
   };

@@ -31,7 +31,7 @@ export interface HubTimes {
   readonly tickMs: number;
 }
 
-export const HUB_TIMES: HubTimes = {
+const HUB_TIMES: HubTimes = {
   lifeMinMs: LIFE_MIN_MS, lifeMaxMs: LIFE_MAX_MS, heartbeatMs: HEARTBEAT_MS, stallMs: STALL_MS, endGraceMs: END_GRACE_MS, tickMs: TICK_MS,
 };
 

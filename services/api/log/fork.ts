@@ -19,7 +19,7 @@ import type { Slot } from './slot.js';
 import type { CreateOutcome, CreateRequest, ForkRequest } from './types.js';
 
 /** Longest chain of forks of forks: a read walks it. */
-export const FORK_DEPTH_MAX = 64;
+const FORK_DEPTH_MAX = 64;
 const LF = 0x0a;
 
 export async function fork(ctx: LogContext, slot: Slot, request: CreateRequest, asked: ForkRequest): Promise<CreateOutcome> {

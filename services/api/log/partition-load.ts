@@ -8,7 +8,7 @@ import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { sealedHotOf } from '../cold/sealed-hot.js';
 
 /** Logical bytes of a stream that no published reference covers. */
-export function unsealedOf(record: StreamRecord | null): number {
+function unsealedOf(record: StreamRecord | null): number {
   return record === null ? 0 : record.tail - Math.max(record.sealed, heldFrom(record));
 }
 

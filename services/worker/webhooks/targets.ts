@@ -124,7 +124,7 @@ export class WebhookTargets {
 }
 
 /** The host as `node:net` wants it. */
-export function bareHost(url: URL): string {
+function bareHost(url: URL): string {
   const host = url.hostname.toLowerCase();
   return host.startsWith('[') ? host.slice(1, -1) : host;
 }

@@ -68,7 +68,7 @@ export class RefPatches {
 }
 
 /** References from before, given in order and in pieces, with the patches put in their places. */
-export class PatchedRefs {
+class PatchedRefs {
   readonly #patches: readonly Patch[];
   #at = 0;
   /** Given up for the patch at hand. */

@@ -20,14 +20,14 @@ export function decodeColdRef(buffer: Buffer): ColdRef {
   return unsealed(buffer, 'cold reference', VERSION, readColdRef);
 }
 
-export function writeColdRef(writer: ByteWriter, ref: ColdRef): void {
+function writeColdRef(writer: ByteWriter, ref: ColdRef): void {
   if (!(ref.end > ref.start)) throw new RangeError(`a cold reference from ${ref.start} to ${ref.end}`);
   writer.varint(ref.start);
   writer.varint(ref.end - ref.start);
   writeBlockRef(writer, ref);
 }
 
-export function readColdRef(reader: ByteReader): ColdRef {
+function readColdRef(reader: ByteReader): ColdRef {
   const start = reader.varint();
   const bytes = reader.varint();
   if (bytes === 0 || start + bytes > Number.MAX_SAFE_INTEGER) throw reader.bad(`a range of ${bytes} bytes at ${start}`);

@@ -25,9 +25,9 @@ const STORED = 0;
 const ZSTD = 1;
 
 /** A log entry goes up in a single PUT. */
-export const LOG_ENTRY_BYTES_MAX = 67_108_864;
+const LOG_ENTRY_BYTES_MAX = 67_108_864;
 /** Its body in memory: what one plan may hold stays well below. */
-export const LOG_ENTRY_RAW_BYTES_MAX = 268_435_456;
+const LOG_ENTRY_RAW_BYTES_MAX = 268_435_456;
 /** Shorter bodies are left as they are. */
 const COMPRESS_FROM_BYTES = 512;
 

@@ -36,7 +36,7 @@ export function readNamedProducer(reader: ByteReader): NamedProducer {
   return { id: reader.string(), ...readProducerRecord(reader) };
 }
 
-export function writeProducerRecord(writer: ByteWriter, record: ProducerRecord): void {
+function writeProducerRecord(writer: ByteWriter, record: ProducerRecord): void {
   if (record.lastEnd < record.lastStart) throw new Error(`producer record: newest write from ${record.lastStart} to ${record.lastEnd}`);
   if (record.closedEpoch === -1 && record.closedSeq !== -1) throw new Error('producer record: a replaced seq without its epoch');
   writer.u8(flagsOf(record));
@@ -54,7 +54,7 @@ export function writeProducerRecord(writer: ByteWriter, record: ProducerRecord):
   if (record.lastDigest !== null && record.lastDigest !== record.firstDigest) writer.hex(record.lastDigest, DIGEST_BYTES);
 }
 
-export function readProducerRecord(reader: ByteReader): ProducerRecord {
+function readProducerRecord(reader: ByteReader): ProducerRecord {
   const flags = reader.u8();
   if ((flags & ~FLAGS_ALL) !== 0 || (flags & (LAST_DIGEST | SAME_DIGEST)) === (LAST_DIGEST | SAME_DIGEST)) throw reader.bad(`unknown flags ${flags}`);
   if ((flags & SAME_DIGEST) !== 0 && (flags & FIRST_DIGEST) === 0) throw reader.bad('a repeated digest without a first');

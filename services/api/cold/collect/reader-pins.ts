@@ -22,7 +22,7 @@ export interface HeldBy {
   readonly cut: (why: ReaderCut) => void;
 }
 
-export class ReaderPin {
+class ReaderPin {
   /** When the oldest of what it holds now was looked up, ms. */
   sinceMs: number;
 
