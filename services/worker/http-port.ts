@@ -93,32 +93,24 @@ export class HttpPort implements NodePort {
     return (await small(await this.#post(jobId, 'alive', {}, { headersTimeout: ALIVE_ANSWER_MS_MAX }), aliveAnswer)).wanted;
   }
 
-  async *planItems(jobId: string, from: PlanPosition, signal: AbortSignal): AsyncGenerator<PlanItem> {
-    const patience = this.#patience(signal);
-    for (let at = from; ; ) {
-      try {
-        const answer = await this.#send(jobId, 'GET', `items?${positionQuery(at)}`, { signal, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
-        for await (const item of decodePlanStream(answer.body)) {
-          // First, and whoever took the item may do with it what they like; one that cannot be read is given to nobody.
-          at = behind(item);
-          yield item;
-          patience.progress();
-        }
-        return;
-      } catch (error) {
-        await patience.wait(error);
-      }
-    }
+  planItems(jobId: string, from: PlanPosition, signal: AbortSignal): AsyncGenerator<PlanItem> {
+    return this.#pieces(jobId, from, (at) => `items?${positionQuery(at)}`, decodePlanStream, behind, signal);
   }
 
-  async *planSources(jobId: string, from: number, signal: AbortSignal): AsyncGenerator<PlanSource> {
+  planSources(jobId: string, from: number, signal: AbortSignal): AsyncGenerator<PlanSource> {
+    return this.#pieces(jobId, from, (at) => `sources?from=${at}`, decodeSourceStream, ({ source }) => source + 1, signal);
+  }
+
+  /** Whole pieces of a body, asked for again behind the last one when it was cut. */
+  async *#pieces<T, At>(jobId: string, from: At, pathAt: (at: At) => string, decode: (body: AsyncIterable<Uint8Array>) => AsyncIterable<T>, behindOf: (piece: T) => At, signal: AbortSignal): AsyncGenerator<T> {
     const patience = this.#patience(signal);
     for (let at = from; ; ) {
       try {
-        const answer = await this.#send(jobId, 'GET', `sources?from=${at}`, { signal, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
-        for await (const source of decodeSourceStream(answer.body)) {
-          at = source.source + 1;
-          yield source;
+        const answer = await this.#send(jobId, 'GET', pathAt(at), { signal, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
+        for await (const piece of decode(answer.body)) {
+          // First, and whoever took the piece may do with it what they like; one that cannot be read is given to nobody.
+          at = behindOf(piece);
+          yield piece;
           patience.progress();
         }
         return;
@@ -322,7 +314,7 @@ async function textOf(answer: Dispatcher.ResponseData, bytesMax = ANSWER_BYTES_M
   let bytes = 0;
   for await (const piece of answer.body as AsyncIterable<Buffer>) {
     bytes += piece.length;
-    if (bytes > bytesMax) throw new CallFailed('an answer beyond every length');
+    if (bytes > bytesMax) throw new CallFailed(`an answer of more than ${bytesMax} bytes`);
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString('utf8');

@@ -11,7 +11,7 @@ import { createLogger } from '../../../shared/observability/logger.js';
 import { createMetrics, type Metrics } from '../../../shared/observability/metrics.js';
 import { FsObjectStore } from '../../../shared/storage/fs-store.js';
 import { StoreUnavailable, type ObjectStore } from '../../../shared/storage/object-store.js';
-import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import type { ColdRef, StreamRecord } from '../../../shared/storage/records/types.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { objectRow, refRow } from '../hot/keys/index.js';
 import { openDurableStore } from '../hot/durable-store.js';
@@ -284,6 +284,13 @@ export class Rig {
 
   delete(key: string): Promise<Incarnation> {
     return this.log.delete(key as StreamKey, null);
+  }
+
+  /** Published references of a stream from an offset on, in order. */
+  async refs(slot: number, incarnation: Incarnation, from: Offset, limit: number): Promise<ColdRef[]> {
+    const found: ColdRef[] = [];
+    for await (const page of this.hot.scan({ ...refRow.range(slot, incarnation, from + 1), limit })) for (const { value } of page) found.push(refRow.decode(value));
+    return found;
   }
 
   head(key: string): Promise<StreamRecord> {

@@ -53,7 +53,7 @@ export async function expectStory(rig: Rig, expected: ReadonlyMap<string, string
   for (const [key, bytes] of expected) {
     expect((await rig.read(key)).toString(), `${key} after compaction`).toBe(bytes);
     const { incarnation } = await rig.head(key);
-    expect(await rig.cold.refs(rig.core.slotOf(key as StreamKey), incarnation, 0 as Offset, 10), `${key} in one piece`).toHaveLength(1);
+    expect(await rig.refs(rig.core.slotOf(key as StreamKey), incarnation, 0 as Offset, 10), `${key} in one piece`).toHaveLength(1);
   }
   const { snapshot } = await rig.head('demo/a');
   if (snapshot !== null) expect((await rig.readSnapshot('demo/a', 5)).equals(BIG)).toBe(true);

@@ -47,7 +47,7 @@ describe('cold reads', () => {
   it('a range without a reference is a gap, never a short answer (I1)', async () => {
     await expect(read(0, bytes.length + 1)).rejects.toMatchObject({ name: 'HotGap' });
     const { incarnation } = await rig.head('demo/a');
-    const refs = await rig.cold.refs(SLOT, incarnation, 0 as Offset, 100);
+    const refs = await rig.refs(SLOT, incarnation, 0 as Offset, 100);
     await rig.core.stageOps([{ type: 'del', key: refRow.key(SLOT, incarnation, refs[4]!.end) }]);
     await expect(read(0, bytes.length)).rejects.toMatchObject({ name: 'HotGap', at: refs[4]!.start });
     // The stream says that it is there, so the log calls it damage after a second look.

@@ -27,7 +27,7 @@ describe('space', () => {
     await node.log.retain('demo/a' as StreamKey, null, 900_000 as Offset);
     await node.seal();
     const { incarnation } = await node.head('demo/a');
-    const refs = await node.cold.refs(slotOf('demo/a' as StreamKey), incarnation, 0 as Offset, 100);
+    const refs = await node.refs(slotOf('demo/a' as StreamKey), incarnation, 0 as Offset, 100);
     expect(refs[0]?.start).toBe(800_000);
     const { rows, counted } = await useCounts(node);
     const snapshotObject = (await node.head('demo/a')).snapshot?.cold?.ref.object;

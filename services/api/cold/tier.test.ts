@@ -269,7 +269,7 @@ describe('damage is loud, and only where it is (I9)', () => {
     await node.append('demo/a', 'payload '.repeat(100));
     await node.seal();
     expect(tampered).toBe(1);
-    const refs = await node.cold.refs(slotOf('demo/a' as StreamKey), (await node.head('demo/a')).incarnation, 0 as Offset, 10);
+    const refs = await node.refs(slotOf('demo/a' as StreamKey), (await node.head('demo/a')).incarnation, 0 as Offset, 10);
     expect(refs.map((ref) => ref.object.attempt)).toEqual([2]);
     expect((await node.read('demo/a')).toString()).toBe('payload '.repeat(100));
   });

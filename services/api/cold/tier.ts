@@ -9,7 +9,7 @@ import type { Incarnation, Offset } from '../../../shared/protocol/types.js';
 import { EmbeddedRunner, type JobRunner } from '../../../shared/queue/index.js';
 import { STORE_KEY } from '../../../shared/storage/keys.js';
 import { StoreUnavailable } from '../../../shared/storage/object-store.js';
-import type { ColdRef, SnapshotRecord } from '../../../shared/storage/records/types.js';
+import type { SnapshotRecord } from '../../../shared/storage/records/types.js';
 import { DeadlinePassed, withSignal } from '../../../shared/time/joined-signal.js';
 import { idlePause } from '../../../shared/time/pause.js';
 import { checkpointJobId } from '../../worker/handlers/checkpoint.js';
@@ -17,7 +17,6 @@ import { collectJobId } from '../../worker/handlers/collect.js';
 import type { CheckpointReport, CollectReport, DeliverySide } from '../../worker/node-port.js';
 import { jobHandlers } from '../../worker/handlers/index.js';
 import { WebhookTargets } from '../../worker/webhooks/targets.js';
-import { refRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import { isPassing } from './damage.js';
 import { addUp, Compactor, type CompactReport } from './compaction/compactor.js';
@@ -35,7 +34,6 @@ import { PartitionRuns } from './partition-runs.js';
 import { SessionFenced } from './partition-session.js';
 import { ColdReader } from './reader.js';
 import { sealNow } from './seal-now.js';
-import { StartRefused } from './start-refused.js';
 import { noSteps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
 import type { ColdTierOptions } from './tier-options.js';
@@ -249,13 +247,6 @@ export class ObjectColdTier implements ColdTier {
     return storeId === null ? null : { storeId, port: this.port };
   }
 
-  /** Published references of a stream from an offset on, in order: its cold ranges with their segments. */
-  async refs(slot: number, incarnation: Incarnation, from: Offset, limit: number): Promise<ColdRef[]> {
-    const found: ColdRef[] = [];
-    for await (const page of this.#options.core.store.scan({ ...refRow.range(slot, incarnation, from + 1), limit })) for (const { value } of page) found.push(refRow.decode(value));
-    return found;
-  }
-
   async nextIncarnation(partition: number): Promise<Incarnation> {
     const { tokens, session } = this.#at(partition);
     if (tokens === null || session.refusal !== null) throw this.refusal(partition) ?? new FirnError('NO_LEADER');
@@ -333,7 +324,9 @@ export class ObjectColdTier implements ColdTier {
     return withSignal([signal, this.#stop.signal], null, (until) => this.#collector.runAll(until));
   }
 
-  readonly garbage = (partition: number): Garbage => this.#collector.garbage(partition);
+  garbage(partition: number): Garbage {
+    return this.#collector.garbage(partition);
+  }
 
   retainOps(): readonly HotOp[] {
     return [];
@@ -379,5 +372,3 @@ export class ObjectColdTier implements ColdTier {
     return found;
   }
 }
-
-export { StartRefused };

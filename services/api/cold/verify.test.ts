@@ -82,13 +82,13 @@ describe('verify finds', () => {
 
   it('an object that nobody counts', async () => {
     const { incarnation } = await rig.head('demo/a');
-    const [ref] = await rig.cold.refs(SLOT, incarnation, 0 as Offset, 1);
+    const [ref] = await rig.refs(SLOT, incarnation, 0 as Offset, 1);
     await found([{ type: 'del', key: objectRow.key(ref!.object) }], /no row knows it/);
   });
 
   it('a reference that leads to other bytes (deep)', async () => {
     const { incarnation } = await rig.head('demo/a');
-    const [ref] = await rig.cold.refs(SLOT, incarnation, 0 as Offset, 1);
+    const [ref] = await rig.refs(SLOT, incarnation, 0 as Offset, 1);
     await found([{ type: 'put', key: refRow.key(SLOT, incarnation, 1_000 as Offset), value: refRow.encode({ ...ref!, blockAt: ref!.blockAt + 1 }) }], /0 of them lead/);
   });
 
@@ -140,7 +140,7 @@ describe('verify finds', () => {
 
   it('an object that only the history names, and that is not there', async () => {
     const { incarnation } = await rig.head('demo/a');
-    const [ref] = await rig.cold.refs(SLOT, incarnation, 0 as Offset, 1);
+    const [ref] = await rig.refs(SLOT, incarnation, 0 as Offset, 1);
     await rm(await pathOf('segments'));
     // As a directory that lost the rows of its cold ranges.
     await rig.core.stageOps([{ type: 'del', key: objectRow.key(ref!.object) }]);

@@ -176,7 +176,7 @@ export class LinkedStreams<S extends Follower> {
 
   /** Throws SUBSCRIPTION_LIMIT. */
   join(group: PatternGroup<S>, subscription: S): void {
-    if (group.isPartial || this.#globLinks + group.count > GLOB_LINKS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
+    if (group.isPartial || this.#globLinks + group.count > GLOB_LINKS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT', { detail: `patterns link at most ${GLOB_LINKS_MAX} streams to subscriptions` });
     group.subscriptions.add(subscription);
     this.#globLinks += group.count;
   }

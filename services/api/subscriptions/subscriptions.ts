@@ -81,7 +81,7 @@ export class Subscriptions implements SubscriptionsApi {
     await this.#upkeep.ready();
     this.#checkWritable(request.id);
     if (request.webhookUrl !== null) this.#parts.deliveries.targets.check(request.webhookUrl);
-    if (new Set(request.streams).size > EXPLICIT_LINKS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
+    if (new Set(request.streams).size > EXPLICIT_LINKS_MAX) throw tooMany(`a subscription names at most ${EXPLICIT_LINKS_MAX} streams`);
     return this.#alone(request.id, async () => {
       const found = this.#parts.byId.get(request.id);
       if (found === undefined) return { created: true, subscription: await this.#view(await this.#make(request)) };
@@ -106,7 +106,7 @@ export class Subscriptions implements SubscriptionsApi {
     await this.#checkWakeStream(request);
     const keys = await this.#keys();
     const generation = Math.max(keys.generationFloor, await lastGeneration(core, request.id));
-    if (byId.size >= SUBSCRIPTIONS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
+    if (byId.size >= SUBSCRIPTIONS_MAX) throw tooMany(`there are at most ${SUBSCRIPTIONS_MAX} subscriptions`);
     const { number, op } = keys.takeNumber();
     const subscription = new Subscription(request.id, {
       ...request, number, pages: 1, digest: configurationDigest(request), createdAtMs: now(), generation, wake: null, failures: 0, nextAttemptAtMs: null,
@@ -203,7 +203,7 @@ export class Subscriptions implements SubscriptionsApi {
     const subscription = await this.#find(id);
     if (subscription.wakeStream !== null && keys.includes(subscription.wakeStream)) throw new FirnError('INVALID_REQUEST', { detail: 'a subscription is not linked to its own wake_stream' });
     const fresh = [...new Set(keys)].filter((key) => !subscription.explicit.has(key));
-    if (subscription.explicit.size + fresh.length > EXPLICIT_LINKS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
+    if (subscription.explicit.size + fresh.length > EXPLICIT_LINKS_MAX) throw tooMany(`a subscription names at most ${EXPLICIT_LINKS_MAX} streams`);
     for (const key of fresh) if (!subscription.explicit.has(key)) await this.#name(subscription, key);
     if (subscription.ended) throw notFound();
     const ops = fresh.map((key) => subscription.explicit.get(key)).filter((link) => link !== undefined).map((link) => subscription.linkOp(link));
@@ -219,7 +219,7 @@ export class Subscriptions implements SubscriptionsApi {
       if (subscription.explicit.has(key) || subscription.ended) return;
       const before = streams.get(key);
       const acked = before === undefined ? null : subscription.ackedOf(before);
-      if (before === undefined && streams.size >= LINKED_STREAMS_MAX) throw new FirnError('SUBSCRIPTION_LIMIT');
+      if (before === undefined && streams.size >= LINKED_STREAMS_MAX) throw tooMany(`subscriptions follow at most ${LINKED_STREAMS_MAX} streams together`);
       const link = subscription.name(streams.follow(key));
       streams.observe(link.stream, slot.durable);
       link.acked = acked ?? (link.stream.incarnation === null ? -1 : link.stream.tail);
@@ -350,6 +350,10 @@ export class Subscriptions implements SubscriptionsApi {
     core.watchAll(null);
     await Promise.all([this.#upkeep.stop(), wakes.stop(byId.values())]);
   }
+}
+
+function tooMany(detail: string): FirnError {
+  return new FirnError('SUBSCRIPTION_LIMIT', { detail });
 }
 
 function notFound(): FirnError {

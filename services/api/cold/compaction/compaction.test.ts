@@ -24,7 +24,7 @@ const compact = (of: Rig): ReturnType<Rig['cold']['compactNow']> => of.cold.comp
 
 async function refsOf(of: Rig, key: string): Promise<readonly ColdRef[]> {
   const { incarnation } = await of.head(key);
-  return of.cold.refs(of.core.slotOf(key as StreamKey), incarnation, 0 as Offset, 100_000);
+  return of.refs(of.core.slotOf(key as StreamKey), incarnation, 0 as Offset, 100_000);
 }
 
 async function expectSound(of: Rig): Promise<void> {

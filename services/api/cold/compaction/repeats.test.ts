@@ -62,7 +62,7 @@ async function expectMoved(of: Rig): Promise<void> {
   for (const key of ['demo/a', 'demo/b']) {
     expect((await of.read(key)).toString()).toBe([0, 1, 2].map((round) => `${key} ${round} ${'x'.repeat(500)}\n`).join(''));
     const { incarnation } = await of.head(key);
-    expect(await of.cold.refs(of.core.slotOf(key as StreamKey), incarnation, 0 as Offset, 10)).toHaveLength(1);
+    expect(await of.refs(of.core.slotOf(key as StreamKey), incarnation, 0 as Offset, 10)).toHaveLength(1);
   }
   const { rows, counted } = await useCounts(of);
   expect(Object.fromEntries(rows)).toEqual(Object.fromEntries(counted));
