@@ -1,20 +1,17 @@
--- POSTs of one size over a number of streams: wrk ... -s append.lua URL -- PREFIX STREAMS BYTES CONTENT-TYPE
+-- One and the same POST over a number of paths: wrk ... -s append.lua URL -- BODY HEADERS NAME VALUE... PATH...
 local requests = {}
 local at = 0
 
 function init(args)
-  local prefix, streams, bytes, content_type = args[1], tonumber(args[2]), tonumber(args[3]), args[4]
-  local body
-  if content_type == "application/json" then
-    body = '"' .. string.rep("x", bytes - 2) .. '"'
-  else
-    body = string.rep("x", bytes)
+  local headers = {}
+  local last = 2 + 2 * tonumber(args[2])
+  for n = 3, last, 2 do
+    headers[args[n]] = args[n + 1]
   end
-  local headers = { ["Content-Type"] = content_type }
-  for n = 1, streams do
-    requests[n] = wrk.format("POST", prefix .. (n - 1), headers, body)
+  for n = last + 1, #args do
+    requests[#requests + 1] = wrk.format("POST", args[n], headers, args[1])
   end
-  at = math.random(0, streams - 1)
+  at = math.random(0, #requests - 1)
 end
 
 function request()

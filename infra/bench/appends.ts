@@ -4,7 +4,7 @@
 import { count } from '../lib/table.js';
 import { settleDisk } from './disk.js';
 import { median, resultTable, WARM_UP, WARM_UP_SECONDS, type Options, type Row } from './results.js';
-import { peerMissing, withServers, type Server, type ServerName } from './servers.js';
+import { peerMissing, withServers, type PeerName, type Server, type ServerName } from './servers.js';
 import { appendLoad, ensureWrk, type LoadResult } from './wrk.js';
 
 const BYTES = 256;
@@ -13,7 +13,7 @@ type Shape = (typeof SHAPES)[number];
 
 /** Least ratio to the bare server at these connections, and to each rival. */
 const BARE_MIN: Readonly<Record<Shape['connections'], number>> = { 64: 0.5, 500: 0.6 };
-const RIVAL_MIN: Readonly<Record<'ursula' | 'reference', number>> = { ursula: 1.2, reference: 8 };
+const RIVAL_MIN: Readonly<Record<PeerName, number>> = { ursula: 1.2, reference: 8, s2: 1.2 };
 /** More bad answers than this share make a run worthless. */
 const BAD_SHARE_MAX = 0.01;
 
@@ -25,7 +25,8 @@ interface Run {
 async function runOne(server: Server, shape: Shape, round: number, seconds: number): Promise<Run> {
   const prefix = `c${shape.connections}s${shape.streams}r${round + 1}-`;
   await server.create(prefix, shape.streams, 'application/octet-stream');
-  const load = { url: server.url, prefix: server.path(prefix), ...shape, seconds, bytes: BYTES, contentType: 'application/octet-stream' };
+  const paths = Array.from({ length: shape.streams }, (_, stream) => server.path(`${prefix}${stream}`));
+  const load = { url: server.url, paths, connections: shape.connections, seconds, ...server.append(BYTES) };
   await settleDisk();
   const result = await appendLoad(load);
   return { result, bad: (result.refused + result.errors) / seconds > BAD_SHARE_MAX * result.rate };
@@ -34,7 +35,7 @@ async function runOne(server: Server, shape: Shape, round: number, seconds: numb
 function rowOf(shape: Shape, firn: readonly Run[], name: ServerName, runs: readonly Run[]): Row {
   const figure = (list: readonly Run[]): string => `${count(median(list.map((run) => run.result.rate)))}/s p99 ${median(list.map((run) => run.result.p99Ms)).toFixed(0)} ms`;
   const work = `append ${shape.connections} conn, ${shape.streams} stream${shape.streams === 1 ? '' : 's'} / ${name}`;
-  const value = name === 'bare' ? BARE_MIN[shape.connections] : RIVAL_MIN[name as keyof typeof RIVAL_MIN];
+  const value = name === 'bare' ? BARE_MIN[shape.connections] : RIVAL_MIN[name as PeerName];
   const bad = firn.filter((run) => run.bad).length;
   const lame = runs.filter((run) => run.bad).length;
   return {
@@ -64,7 +65,7 @@ export async function appends(options: Options): Promise<Row[]> {
   if (noWrk !== null) throw new Error(noWrk);
   const missing = peerMissing();
   if (missing !== null) process.stderr.write(`bench: ${missing}\n`);
-  const names: ServerName[] = missing === null ? ['bare', 'firn', 'ursula', 'reference'] : ['bare', 'firn'];
+  const names: ServerName[] = missing === null ? ['bare', 'firn', 'ursula', 'reference', 's2'] : ['bare', 'firn'];
   const rows: Row[] = [];
   for (const shape of SHAPES) {
     const found = await shapeRows(shape, names, options);

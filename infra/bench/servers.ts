@@ -16,14 +16,17 @@ import { peerScript } from '../lib/peers.js';
 import { freePort } from '../lib/ports.js';
 import { call } from '../demo/client.js';
 
-export type ServerName = 'bare' | 'firn' | 'ursula' | 'reference';
+export type PeerName = 'ursula' | 'reference' | 's2';
+export type ServerName = 'bare' | 'firn' | PeerName;
 
 export interface Server {
   readonly name: ServerName;
   readonly url: string;
   readonly pid: number;
-  /** Path of a stream; the name ends in what is counted up. */
+  /** Where appends to a stream go; for all but S2 reads too. */
   path(stream: string): string;
+  /** An append of so many bytes. */
+  append(bytes: number): { readonly headers: Readonly<Record<string, string>>; readonly body: string };
   /** Creates streams `{prefix}0` to `{prefix}{count - 1}`. */
   create(prefix: string, count: number, contentType: string): Promise<void>;
   stop(): Promise<void>;
@@ -35,16 +38,20 @@ export function peerMissing(): string | null {
 }
 
 const BUCKET = 'bench';
+/** S2's word for a bucket: a header of each request, at least 8 characters. */
+const S2_BASIN = { 's2-basin': 'benchbasin' };
 /** Streams created at a time. */
 const CREATES_AT_ONCE = 32;
 
-async function createAll(url: string, path: (stream: string) => string, prefix: string, count: number, contentType: string): Promise<void> {
+const rawAppend: Server['append'] = (bytes) => ({ headers: { 'content-type': 'application/octet-stream' }, body: 'x'.repeat(bytes) });
+
+async function createAll(prefix: string, count: number, create: (stream: string) => Promise<unknown>): Promise<void> {
   let next = 0;
   const lane = async (): Promise<void> => {
     while (next < count) {
       const stream = `${prefix}${next}`;
       next += 1;
-      await call(`${url}${path(stream)}`, { method: 'PUT', headers: { 'content-type': contentType }, expect: [200, 201] });
+      await create(stream);
     }
   };
   await Promise.all(Array.from({ length: CREATES_AT_ONCE }, lane));
@@ -69,7 +76,7 @@ async function startBare(): Promise<Server> {
   const pid = child.pid ?? 0;
   return {
     name: 'bare', url: `http://127.0.0.1:${port}`, pid,
-    path: (stream) => `/${BUCKET}/${stream}`,
+    path: (stream) => `/${BUCKET}/${stream}`, append: rawAppend,
     create: async () => undefined,
     stop: async () => {
       process.kill(pid, 'SIGTERM');
@@ -78,14 +85,18 @@ async function startBare(): Promise<Server> {
   };
 }
 
+function put(url: string, contentType: string): Promise<unknown> {
+  return call(url, { method: 'PUT', headers: { 'content-type': contentType }, expect: [200, 201] });
+}
+
 async function startFirn(settings: Settings): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), 'firn-bench-'));
   const node = await FirnProcess.on(folder, settings);
   await node.start();
   const path = (stream: string): string => `/${BUCKET}/${stream}`;
   return {
-    name: 'firn', url: node.url, pid: node.pid, path,
-    create: (prefix, count, contentType) => createAll(node.url, path, prefix, count, contentType),
+    name: 'firn', url: node.url, pid: node.pid, path, append: rawAppend,
+    create: (prefix, count, contentType) => createAll(prefix, count, (stream) => put(`${node.url}${path(stream)}`, contentType)),
     stop: async () => {
       await node.stop();
       await rm(folder, { recursive: true, force: true });
@@ -93,7 +104,7 @@ async function startFirn(settings: Settings): Promise<Server> {
   };
 }
 
-async function startPeer(name: 'ursula' | 'reference'): Promise<Server> {
+async function startPeer(name: PeerName): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), `firn-bench-${name}-`));
   const port = await freePort();
   const { stdout } = await promisify(execFile)(peerScript(), [name, folder, String(port)]).catch(async (error: unknown) => {
@@ -102,16 +113,26 @@ async function startPeer(name: 'ursula' | 'reference'): Promise<Server> {
   });
   const pid = Number(stdout.trim());
   const url = `http://127.0.0.1:${port}`;
+  const stop = async (): Promise<void> => {
+    process.kill(pid, 'SIGTERM');
+    await gone(pid);
+    await rm(folder, { recursive: true, force: true });
+  };
+  if (name === 's2') return s2(url, pid, stop);
   const path = name === 'ursula' ? (stream: string) => `/${BUCKET}/${stream}` : (stream: string) => `/v1/stream/${BUCKET}/${stream}`;
   if (name === 'ursula') await call(`${url}/${BUCKET}`, { method: 'PUT', expect: [201, 200] });
+  return { name, url, pid, path, append: rawAppend, create: (prefix, count, contentType) => createAll(prefix, count, (stream) => put(`${url}${path(stream)}`, contentType)), stop };
+}
+
+/** Its records are JSON: the same bytes as text in one. */
+async function s2(url: string, pid: number, stop: () => Promise<void>): Promise<Server> {
+  const json = { 'content-type': 'application/json', ...S2_BASIN };
+  await call(`${url}/v1/basins`, { method: 'POST', headers: json, body: JSON.stringify({ basin: S2_BASIN['s2-basin'] }), expect: [200, 201] });
   return {
-    name, url, pid, path,
-    create: (prefix, count, contentType) => createAll(url, path, prefix, count, contentType),
-    stop: async () => {
-      process.kill(pid, 'SIGTERM');
-      await gone(pid);
-      await rm(folder, { recursive: true, force: true });
-    },
+    name: 's2', url, pid, stop,
+    path: (stream) => `/v1/streams/${stream}/records`,
+    append: (bytes) => ({ headers: json, body: JSON.stringify({ records: [{ body: 'x'.repeat(bytes) }] }) }),
+    create: (prefix, count) => createAll(prefix, count, (stream) => call(`${url}/v1/streams`, { method: 'POST', headers: json, body: JSON.stringify({ stream }), expect: [200, 201] })),
   };
 }
 

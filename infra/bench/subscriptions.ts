@@ -136,7 +136,7 @@ async function unsubscribed(options: Options): Promise<Row> {
         const prefix = `u${round + 1}-`;
         await server.create(prefix, 500, 'application/octet-stream');
         await settleDisk();
-        const { rate } = await appendLoad({ url: server.url, prefix: server.path(prefix), connections: 64, streams: 500, seconds: round === WARM_UP ? WARM_UP_SECONDS : options.seconds, bytes: 256, contentType: 'application/octet-stream' });
+        const { rate } = await appendLoad({ url: server.url, paths: Array.from({ length: 500 }, (_, stream) => server.path(`${prefix}${stream}`)), connections: 64, seconds: round === WARM_UP ? WARM_UP_SECONDS : options.seconds, ...server.append(256) });
         if (round !== WARM_UP) list.push(rate);
       }
     }

@@ -10,13 +10,12 @@ import { PROJECT } from '../lib/firn-process.js';
 
 export interface AppendLoad {
   readonly url: string;
-  /** Path of a stream without its number: `/bench/r1-`. */
-  readonly prefix: string;
-  readonly streams: number;
+  /** Each connection POSTs to all of them in turn. */
+  readonly paths: readonly string[];
   readonly connections: number;
   readonly seconds: number;
-  readonly bytes: number;
-  readonly contentType: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
 }
 
 export interface LoadResult {
@@ -43,7 +42,8 @@ export function ensureWrk(): string | null {
 /** Runs one load to its end. */
 export async function appendLoad(load: AppendLoad): Promise<LoadResult> {
   const script = join(PROJECT, 'infra', 'bench', 'append.lua');
-  const args = ['-t', '1', '-c', String(load.connections), '-d', `${load.seconds}s`, '--timeout', '10s', '-s', script, load.url, '--', load.prefix, String(load.streams), String(load.bytes), load.contentType];
+  const headers = Object.entries(load.headers);
+  const args = ['-t', '1', '-c', String(load.connections), '-d', `${load.seconds}s`, '--timeout', '10s', '-s', script, load.url, '--', load.body, String(headers.length), ...headers.flat(), ...load.paths];
   const { stdout } = await promisify(execFile)('wrk', args);
   const line = /^RESULT (.*)$/m.exec(stdout)?.[1];
   if (line === undefined) throw new Error(`wrk gave no figures\n${stdout}`);
