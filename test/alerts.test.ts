@@ -1,5 +1,5 @@
 /**
- * The alert rules that are shipped name what a node shows (issue 7, point 7).
+ * The alert rules that are shipped name what a node shows.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

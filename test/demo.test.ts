@@ -1,5 +1,5 @@
 /**
- * The demonstration as `npm run demo -- --s3` runs it: a real S3 server, Redis and two workers, one of them killed (issue 4, point 6); and what it leaves behind.
+ * The demonstration as `npm run demo -- --s3` runs it: a real S3 server, Redis and two workers, one of them killed; and what it leaves behind.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
 /**
- * How the process starts and ends: ready line, exit codes, signals, thread pool, and the commands against a running node (design section 3).
+ * How the process starts and ends: ready line, exit codes, signals, thread pool, and the commands against a running node (architecture section 3).
  */
 import { execFile, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -142,6 +142,16 @@ describe('sources', () => {
     expect(bare).toEqual([]);
   });
 
+  it('cite sections and paragraphs of docs/architecture.md that are there', () => {
+    const page = text.get('docs/architecture.md') ?? '';
+    const sections = new Map(page.split(/^## (?=\d)/m).slice(1).map((section) => [Number.parseInt(section, 10), section]));
+    // A citation may be broken by the end of a comment's line.
+    const cited = [...text].filter(([path]) => /\.[cm]?[tj]s$/.test(path)).flatMap(([path, content]) => [...content.matchAll(/architecture(?:\s|\*)+sections? (\d+)(?: and (\d+))?(?:,? "([^"]+)")?/g)].map(([, one, two, paragraph]) => ({ path, one, two, paragraph })));
+    expect(cited.length).toBeGreaterThan(50);
+    const wrong = cited.filter(({ one, two, paragraph }) => [one, two].some((number) => number !== undefined && !sections.has(Number(number))) || (paragraph !== undefined && sections.get(Number(one))?.includes(`**${paragraph}`) !== true));
+    expect(wrong).toEqual([]);
+  });
+
   it('export nothing that is used nowhere, not even beside its definition', () => {
     const uses = new Map<string, number>();
     for (const [path, content] of text) {

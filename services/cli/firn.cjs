@@ -3,7 +3,7 @@
  * The program `firn`: makes ready what it needs and hands over to the compiled `main`.
  *
  * CommonJS on purpose: libuv makes its thread pool at the first asynchronous file access, and loading an ES module as the program's entry
- * already is one. Here the size of the pool is set before anything touches it (design section 5: RocksDB, files and compression share it). The flags in the first line
+ * already is one. Here the size of the pool is set before anything touches it (architecture section 5: RocksDB, files and compression share it). The flags in the first line
  * give young objects more room, since hundreds of requests are under way at once and each collection copies what they hold; and old ones, since buffers count as such:
  * without it V8 marks the whole heap for every 15 MiB that a reader is sent.
  */

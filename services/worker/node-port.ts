@@ -1,5 +1,5 @@
 /**
- * The one narrow way by which job handlers reach the node that owns a plan (design section 9, I5, I6).
+ * The one narrow way by which job handlers reach the node that owns a plan (architecture section 9, I5, I6).
  *
  * Owns: the interface. Implementations: the node itself for handlers in its process, the admin listener for workers elsewhere. Handlers know neither
  * which of them they have nor which object store lies behind `objects`. Everything a handler brings back is checked again by the node.

@@ -2,7 +2,7 @@
  * The configuration of a process: environment and flags in, one checked object out.
  *
  * Owns: `loadConfig`, the rules between settings, and the errors an operator reads. Promises: a `Config` keeps every rule
- * of design section 3; all that is wrong is reported at once, each with the setting, its value and what is allowed;
+ * of docs/configuration.md; all that is wrong is reported at once, each with the setting, its value and what is allowed;
  * secrets are masked. Whether the build can do what is asked (S3, Redis, auth) is the node's business at start.
  */
 import { z } from 'zod';
@@ -232,7 +232,7 @@ function oddities(config: Config, parsed: Parsed): string[] {
 }
 
 /**
- * Reads and checks the settings (design section 3). Flags win over the environment.
+ * Reads and checks the settings. Flags win over the environment.
  * Throws `ConfigError` naming every setting that is wrong, its value (secrets hidden) and what is allowed.
  */
 export function loadConfig(source: ConfigSource): Config {

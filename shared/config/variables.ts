@@ -1,5 +1,5 @@
 /**
- * The table of settings: one row a variable of the operator contract (design section 3).
+ * The table of settings: one row a variable of the operator contract (architecture section 3).
  *
  * Owns: names, defaults, allowed values and their sentences. Promises: the schema, the flags of the command line and
  * `docs/configuration.md` are made from this table alone, so they cannot disagree.

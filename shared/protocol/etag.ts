@@ -2,7 +2,7 @@
  * Entity tags of stream ranges, and `If-None-Match` (requirements section 16).
  *
  * Promises: two answers with one tag have the same bytes, form and end state: bytes at an offset never change within an incarnation
- * (APP-13), the form is part of the tag (CACHE-15), and so is the session wherever a restore could take the range back (design
+ * (APP-13), the form is part of the tag (CACHE-15), and so is the session wherever a restore could take the range back (architecture
  * section 6).
  */
 import type { Incarnation, Offset } from './types.js';

@@ -1,5 +1,5 @@
 /**
- * Names: bucket ids, stream ids, base paths, and the one key behind them (requirements section 1, design section 1).
+ * Names: bucket ids, stream ids, base paths, and the one key behind them (requirements section 1, architecture section 1).
  *
  * Owns: the only places where a `StreamKey` is made. Promises: a key has 1 to 122 bytes of UTF-8, no NUL, no `..`, no empty or `.`
  * segment; two names are one stream exactly when their keys are equal byte for byte (ID-14, ID-17). Nothing else may build a path

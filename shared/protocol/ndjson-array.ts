@@ -1,5 +1,5 @@
 /**
- * From stored NDJSON to the one JSON array of the base surface (READ-15, JSON-19, design section 1).
+ * From stored NDJSON to the one JSON array of the base surface (READ-15, JSON-19, architecture section 1).
  *
  * Promises: the array is the stored bytes with `[` in front, a comma for each LF between two messages and `]` for the last LF, so its
  * length is known before the bytes are; the buffers given are not changed.

@@ -1,5 +1,5 @@
 /**
- * Whether a keyed write applies, repeats one on record, or is refused (requirements section 13, ursula-facts section 5).
+ * Whether a keyed write applies, repeats one on record, or is refused (requirements section 13).
  *
  * Owns: the verdict and the record that follows from a write. Promises: both are pure; the caller looks at the record and stages the
  * write in one turn (PROD-15, PROD-16). A verdict says nothing about closure, content type, body or `Stream-Seq`.
@@ -45,7 +45,7 @@ const APPLY: ProducerVerdict = { kind: 'apply', replaces: null };
 const DUPLICATE_NEWEST: ProducerVerdict = { kind: 'duplicate', newest: true };
 const DUPLICATE_OLDER: ProducerVerdict = { kind: 'duplicate', newest: false };
 
-/** The first rule that fits decides, in the order of ursula-facts section 5. */
+/** The first rule that fits decides. */
 export function judgeProducer({ record, floor, claim, tokened }: ProducerCase): ProducerVerdict {
   if (record === null) return judgeUnknown(claim, floor, tokened);
   if (claim.epoch < record.epoch) return judgeOldEpoch(record, claim);

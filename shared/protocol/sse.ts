@@ -63,7 +63,7 @@ export function dataEventJsonArray(ndjson: Buffer): Buffer {
   return lineEvent(arrayLength(ndjson.length), (out, at) => writeArray(out, at, ndjson));
 }
 
-/** Position and state after the data so far; members in the order of ursula-facts section 6 (SSE-05 .. SSE-09). */
+/** Position and state after the data so far; members in the order of Ursula (SSE-05 .. SSE-09). */
 export function controlEvent({ nextOffset, cursor, upToDate, closed }: Control): Buffer {
   const position = `"streamNextOffset":"${formatOffset(nextOffset)}"`;
   const cache = cursor === null ? '' : `,"streamCursor":"${cursor}"`;

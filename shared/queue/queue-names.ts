@@ -1,5 +1,5 @@
 /**
- * Names in Redis: one queue a kind and store (design section 9).
+ * Names in Redis: one queue a kind and store (architecture section 9).
  *
  * Owns: `firn:{store}:{kind}:…` for everything of one queue, and the ids of jobs in it.
  */

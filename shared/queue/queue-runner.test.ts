@@ -58,7 +58,7 @@ for (const [name, url] of [['BullMQ', () => redis.url], ...(others === undefined
   });
 }
 
-describe('queues in Redis (design section 9, I5)', () => {
+describe('queues in Redis (architecture section 9, I5)', () => {
   it('a job that one process queues runs in another, once, and both see it', async () => {
     const storeId = newStore();
     const { handlers, ran } = noting();

@@ -1,5 +1,5 @@
 /**
- * Runs jobs under BullMQ: enqueues, and takes jobs from the queues, as its role says (design section 9).
+ * Runs jobs under BullMQ: enqueues, and takes jobs from the queues, as its role says (architecture section 9).
  *
  * Owns: the two sides of the queues, and what happens while Redis is away. Promises (I5): handing a job over never waits longer than `ENQUEUE_MS_MAX`; a node that
  * runs jobs itself (`both`) runs in its own process what Redis cannot take, so that nothing waits for Redis; one that only enqueues (`queue`) says so and leaves the

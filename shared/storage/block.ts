@@ -1,5 +1,5 @@
 /**
- * A block: a contiguous range of one stream with its append boundaries and sums (design section 5).
+ * A block: a contiguous range of one stream with its append boundaries and sums (architecture section 5).
  *
  * Owns: the encoded form, the same bytes as a value of the hot store and inside frames of data objects, and the rules for splitting
  * and joining. Promises: whatever is packed, split, merged, the entries stay the appends of the clients (their lengths and times), and a
@@ -13,7 +13,7 @@ import { BadBytes, ByteReader, ByteWriter } from './codec.js';
 import { crc32c, crc32cCombine, crc32cRange, storedSum } from './crc.js';
 
 const VERSION = 1;
-/** Most payload of one block, in bytes: a value of the hot store and a frame stay small (design section 5). */
+/** Most payload of one block, in bytes: a value of the hot store and a frame stay small (architecture section 5). */
 export const BLOCK_PAYLOAD_MAX = 262_144;
 /** Most entries of one block: bounds the entry table, about 4 bytes an entry. A batch has at most 1,024 requests. */
 export const BLOCK_ENTRIES_MAX = 16_384;

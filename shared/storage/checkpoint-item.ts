@@ -1,5 +1,5 @@
 /**
- * Items of a checkpoint: the merged state of each subscription and each stream as the log knows it (design section 6).
+ * Items of a checkpoint: the merged state of each subscription and each stream as the log knows it (architecture section 6).
  *
  * Owns: their bytes and their order. Subscriptions come first, by the bytes of their ids: one `subscription` item each, then any number of `links` and `cursors` items. A stream comes as one `stream` item,
  * then any number of `producers` and `refs` items, so that one stream of millions of ranges needs no more memory than another. Streams are ordered by slot, then by the bytes of the key.

@@ -1,5 +1,5 @@
 /**
- * The manifest of a checkpoint: what it covers, its parts, and the table of data objects (design section 6 "Checkpoint").
+ * The manifest of a checkpoint: what it covers, its parts, and the table of data objects (architecture section 6 "Checkpoint").
  *
  * Owns: version | compression u8 | raw length | body | stored sum of everything before. Written last, by create-once, so a checkpoint whose manifest exists is whole.
  * Promises: it is made from objects alone and says for every object whether a reference names it still, or which record dropped the last one (I8).

@@ -1,5 +1,5 @@
 /**
- * The end of a data object: tables of its frames and of its ranges in pages, found from the last bytes (design section 6).
+ * The end of a data object: tables of its frames and of its ranges in pages, found from the last bytes (architecture section 6).
  *
  * Owns: pages | directory | trailer. Each page and the directory carry version and sum; the trailer says how long both are and carries the sum of the footer. A range
  * page is sorted by incarnation, offset and kind, and the directory tells the first of each, so that one range is found by three reads.

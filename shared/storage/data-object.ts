@@ -1,5 +1,5 @@
 /**
- * A data object: ranges of many streams and small snapshots in one immutable object (design section 6).
+ * A data object: ranges of many streams and small snapshots in one immutable object (architecture section 6).
  *
  * Owns: the layout `magic | frames | footer` and its writer. The raw bytes of a frame are a row of items (`data-object-item`). Promises: nothing goes in that does not decode (I3); every item gets the reference by which a cold read finds it without the
  * footer; the object can be read knowing nothing else (`parseDataObject`).

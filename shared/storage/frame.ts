@@ -1,5 +1,5 @@
 /**
- * A frame: the unit of compression, of checksum and of a cold read (design section 6).
+ * A frame: the unit of compression, of checksum and of a cold read (architecture section 6).
  *
  * Owns: version u8 | compression u8 | raw length u32 | stored length u32 | stored bytes | stored sum of everything before u32.
  * Promises: a frame that reads has exactly the bytes that were written, of the object and place that the reference meant (I4, I9); nothing is allocated by a

@@ -1,5 +1,5 @@
 /**
- * The object store in a directory: the same keys and the same create-once semantics as S3 (design section 7).
+ * The object store in a directory: the same keys and the same create-once semantics as S3 (architecture section 7).
  *
  * Owns: the directory. Promises (I4, I10): an object appears under its key whole and synced, or not at all; of several creators exactly one wins, on any
  * number of processes, since the file system decides by `link`. A temporary file of a killed process is never listed or read, and goes at the next open.

@@ -1,5 +1,5 @@
 /**
- * Names of everything in the object store but data objects, whose names are in `records/object-id` (design section 7).
+ * Names of everything in the object store but data objects, whose names are in `records/object-id` (architecture section 7).
  *
  * Owns: keys and prefixes, without the bucket's prefix, which the store adds. Promises: numbers are padded, so that byte order is number order; a key that
  * parses was built here.

@@ -1,5 +1,5 @@
 /**
- * From stream key to slot to partition (design section 7).
+ * From stream key to slot to partition (architecture section 7).
  *
  * Owns: the slot hash (`crc32c-16` in `store.json`) and the cut of the 65,536 slots into contiguous, near-equal partitions.
  * Both are part of the stored format: a change needs a new name of the hash.

@@ -12,7 +12,7 @@ const VERSION = 1;
 const WHAT = 'snapshot body';
 const DIGEST_BYTES = 32;
 
-/** Larger snapshots are objects of their own (design section 6). */
+/** Larger snapshots are objects of their own (architecture section 6). */
 export const SMALL_SNAPSHOT_BYTES_MAX = 1_048_576;
 
 export type SnapshotIdentity = Pick<SnapshotRecord, 'offset' | 'contentType' | 'digest' | 'bytes' | 'crc' | 'publishedAtMs'>;

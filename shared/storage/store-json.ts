@@ -1,5 +1,5 @@
 /**
- * `store.json`, the birth certificate of a store in its object store, and the small JSON object that claims a session (design section 7).
+ * `store.json`, the birth certificate of a store in its object store, and the small JSON object that claims a session (architecture section 7).
  *
  * Owns: both documents. Promises: what parses is complete and within limits; an unknown format, hash or field value is refused with a sentence that names it,
  * since nobody may write into a store that he does not understand.

@@ -8,7 +8,7 @@ import { _WasmModule as wasm } from '@cloudpss/zstd/wasm';
 import { BadBytes } from './codec.js';
 import { layDown } from './pieces.js';
 
-/** Level 3: the flight records shrink to 0.14 at 366 MB/s (design section 10). */
+/** Level 3: the flight records shrink to 0.14 at 366 MB/s. */
 export const ZSTD_LEVEL = 3;
 
 type Pointer = ReturnType<typeof wasm._malloc>;

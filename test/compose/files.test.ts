@@ -1,5 +1,5 @@
 /**
- * What can be said of `docker-compose.yml`, `Dockerfile` and `.dockerignore` without running them (issue 4, point 5).
+ * What can be said of `docker-compose.yml`, `Dockerfile` and `.dockerignore` without running them.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

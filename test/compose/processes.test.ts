@@ -1,5 +1,5 @@
 /**
- * The services of `docker-compose.yml` as processes, without a container engine (issue 4, point 5): their very command lines, environment and health checks, from the image that the
+ * The services of `docker-compose.yml` as processes, without a container engine: their very command lines, environment and health checks, from the image that the
  * Dockerfile makes, as its user. Hosts and ports are those of this machine; the S3 server it has stands for MinIO, and the SDK for MinIO's client.
  */
 import { randomBytes } from 'node:crypto';

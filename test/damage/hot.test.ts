@@ -40,7 +40,7 @@ const hot = (): string => join(node.dataDir, 'hot');
 /** After damage that lost acknowledged bytes: the node does not come up ready, and shows nothing shorter than what was acknowledged. */
 async function expectNoPretence(): Promise<void> {
   if (!(await tryStart(node))) {
-    // It says which batches are missing (design section 5).
+    // It says which batches are missing (architecture section 5).
     expect(node.output).toMatch(/batch/);
     expect(node.output).toMatch(/missing|acknowledged|lost/);
     return;

@@ -270,7 +270,7 @@ async function again(world: World, how: 'stop' | 'kill', changed: Env = {}): Pro
   await world.rig.again(how, changed, () => checkRows(world));
 }
 
-/** The machine is lost after everything was sealed: all comes back, under new incarnations, since a folder is no store that outlives it (design section 6). */
+/** The machine is lost after everything was sealed: all comes back, under new incarnations, since a folder is no store that outlives it (architecture section 6). */
 async function restore(world: World, _path: string, luck: Random): Promise<void> {
   const { rig, spec, places } = world;
   await rig.node.seal();

@@ -1,4 +1,4 @@
-/** Snapshots that are uploaded in parts: ursula-facts section 7, beside section 18 of the requirements. */
+/** Snapshots that are uploaded in parts (requirements section 18). */
 import { createBLAKE3 } from 'hash-wasm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { filesBelow } from '../support/damage.js';

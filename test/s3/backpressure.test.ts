@@ -1,5 +1,5 @@
 /**
- * A store that is away until the hot tier is full (issue 7, point 7; faults R018, R028, R030): writes are refused, reads go on, nothing is lost or evicted, and everything is sealed when it is back.
+ * A store that is away until the hot tier is full (R018, R028, R030): writes are refused, reads go on, nothing is lost or evicted, and everything is sealed when it is back.
  */
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';

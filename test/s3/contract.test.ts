@@ -1,5 +1,5 @@
 /**
- * The contract of the object store on each S3 server that this machine has (issue 4: Ceph RGW, MinIO, or the one that `FIRN_TEST_S3_ENDPOINT` names).
+ * The contract of the object store on each S3 server that this machine has (Ceph RGW, MinIO, or the one that `FIRN_TEST_S3_ENDPOINT` names).
  */
 import { it, expect } from 'vitest';
 import { startMinio } from '../../infra/services/minio.js';

@@ -1,5 +1,5 @@
 /**
- * A restore beside a node that still runs (design section 7, I10): whoever restores owns the history, the old node finds out and says so; on one file store and on S3.
+ * A restore beside a node that still runs (architecture section 7, I10): whoever restores owns the history, the old node finds out and says so; on one file store and on S3.
  */
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';

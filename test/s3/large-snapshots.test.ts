@@ -1,5 +1,5 @@
 /**
- * A large snapshot in one body, from its upload to its end, with an S3 server as cold tier (issue 7, point 5): never in memory, never visible by half, whole after kills.
+ * A large snapshot in one body, from its upload to its end, with an S3 server as cold tier: never in memory, never visible by half, whole after kills.
  *
  * `FIRN_TEST_SNAPSHOT_BYTES` makes it larger, up to 1 GiB (`1073741824`).
  */

@@ -1,5 +1,5 @@
 /**
- * Multipart uploads that killed processes left behind: found and aborted once they are old, and nothing else is (R041, issue 4).
+ * Multipart uploads that killed processes left behind: found and aborted once they are old, and nothing else is (R041).
  */
 import { randomUUID } from 'node:crypto';
 import { CreateMultipartUploadCommand, ListMultipartUploadsCommand, UploadPartCommand } from '@aws-sdk/client-s3';

@@ -1,5 +1,5 @@
 /**
- * A node whose cold tier is an S3 server: the whole way there and back, and starts while the server is away (design section 7, "Start").
+ * A node whose cold tier is an S3 server: the whole way there and back, and starts while the server is away (architecture section 7, "Start").
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * What differs from store to store (issue 7, point 8): encryption, addressing, credentials that rotate, clocks that disagree, objects that are shown late.
+ * What differs from store to store: encryption, addressing, credentials that rotate, clocks that disagree, objects that are shown late.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import dns from 'node:dns';

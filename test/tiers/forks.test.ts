@@ -1,4 +1,4 @@
-/** Forks over the tiers: what they inherit may be hot, in the journal, cold, in another partition, or of a source that is deleted (issue 6, requirements section 28). */
+/** Forks over the tiers: what they inherit may be hot, in the journal, cold, in another partition, or of a source that is deleted (requirements section 28). */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';

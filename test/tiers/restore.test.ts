@@ -1,4 +1,4 @@
-/** The object store alone is enough (design section 6): a lost `hot/` comes back by `firn restore`; what it refuses, and `FIRN_COLD=none`. */
+/** The object store alone is enough (architecture section 6): a lost `hot/` comes back by `firn restore`; what it refuses, and `FIRN_COLD=none`. */
 import { cpSync, existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';

@@ -1,5 +1,5 @@
 /**
- * Compaction by workers in processes of their own: over BullMQ, without the node's disk, from S3 to S3 (design section 9, I5, I6).
+ * Compaction by workers in processes of their own: over BullMQ, without the node's disk, from S3 to S3 (architecture section 9, I5, I6).
  */
 import { describe, expect, it } from 'vitest';
 import { firn } from '../support/cli.js';

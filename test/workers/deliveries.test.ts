@@ -1,5 +1,5 @@
 /**
- * Webhooks delivered as jobs, by workers in processes of their own: once a wake, whatever becomes of workers, Redis and node (issue 6, point 3; design section 9; I5, I6).
+ * Webhooks delivered as jobs, by workers in processes of their own: once a wake, whatever becomes of workers, Redis and node (architecture section 9; I5, I6).
  */
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';

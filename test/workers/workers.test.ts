@@ -1,5 +1,5 @@
 /**
- * Workers in processes of their own: what they need, what they do together, and whom they work for (issue 4, points 2 and 3; design section 9).
+ * Workers in processes of their own: what they need, what they do together, and whom they work for (architecture section 9).
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

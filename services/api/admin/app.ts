@@ -1,5 +1,5 @@
 /**
- * The Koa application of the admin listener: `/__firn/…` (design section 3).
+ * The Koa application of the admin listener: `/__firn/…` (architecture section 3).
  *
  * Owns: routes, parameters, time-outs. Promises: a route that runs work answers when it is done, or 504; the work of a client that
  * leaves is given up.

@@ -1,5 +1,5 @@
 /**
- * What the admin listener needs of a node (design section 3).
+ * What the admin listener needs of a node (architecture section 3).
  *
  * Owns: the interface `AdminBackend`. What a node does not have it refuses with a `FirnError`, such as 501 NO_COLD_STORE.
  */

@@ -1,5 +1,5 @@
 /**
- * The node's side of workers elsewhere: `/__firn/work/…` (design sections 3 and 9).
+ * The node's side of workers elsewhere: `/__firn/work/…` (architecture sections 3 and 9).
  *
  * Owns: routes, bodies and limits of what workers ask and bring back; what it means is the port's business, the same as for handlers in the node's own process. Promises:
  * a worker of another store gets 409 and nothing else; bodies have back-pressure, and one that nobody takes or whose worker is gone frees what it holds; a commit goes on

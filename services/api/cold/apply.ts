@@ -1,5 +1,5 @@
 /**
- * Puts log records into the hot store (design section 6, step 5).
+ * Puts log records into the hot store (architecture section 6, step 5).
  *
  * Owns: references, frontiers, logged changes, cold copies of snapshots and the row `applied`. Promises: idempotent, slice by slice; nothing but those is
  * changed; a stream's part of a record is one atomic change together with the counts of the objects that it names; a change for another incarnation
@@ -230,7 +230,7 @@ export class Applier {
     return visible;
   }
 
-  /** What lies below a boundary that the log holds now: references, and hot copies that were never sealed (design section 6). */
+  /** What lies below a boundary that the log holds now: references, and hot copies that were never sealed (architecture section 6). */
   async #trim(delta: SealDelta): Promise<void> {
     const { core } = this.#options;
     const { incarnation, retained } = delta.state;

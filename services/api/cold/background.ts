@@ -1,5 +1,5 @@
 /**
- * Background work of one partition: one of each kind at a time, and no kind waits for another (design section 6: what frees space must go on while the
+ * Background work of one partition: one of each kind at a time, and no kind waits for another (architecture section 6: what frees space must go on while the
  * log waits for its store).
  *
  * Owns: which kinds are under way, and the report of what failed for no known reason. Everything here is begun again by the regular tick.

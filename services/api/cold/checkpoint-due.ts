@@ -1,5 +1,5 @@
 /**
- * When the next checkpoint of a partition is due (design section 6).
+ * When the next checkpoint of a partition is due (architecture section 6).
  *
  * Owns: the count of log records, bytes and changes since the newest checkpoint, which bounds how long a restore takes and how much memory.
  */

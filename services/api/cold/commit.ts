@@ -1,5 +1,5 @@
 /**
- * Checks what a seal job uploaded, and makes a log record of it (design section 6, steps 3 and 4).
+ * Checks what a seal job uploaded, and makes a log record of it (architecture section 6, steps 3 and 4).
  *
  * Owns: the last look before bytes count as cold. Promises (I3): every object was read back whole and every range in it compared with the sums stored
  * at append; a stream that no longer holds what the plan said is left out, the rest goes on (I6).

@@ -1,5 +1,5 @@
 /**
- * Removes the rows of deleted lives of streams, bit by bit (design section 5: large deletions are range-sliced).
+ * Removes the rows of deleted lives of streams, bit by bit (architecture section 5: large deletions are range-sliced).
  *
  * Owns: the rows `doomedRow`. Promises: only rows of the named incarnation go (I7); with a log, references go only once the log holds the delete, so what
  * they name cannot be collected before (I8); interrupted anywhere, it goes on after the next start.

@@ -1,5 +1,5 @@
 /**
- * Removes hot copies of sealed bytes when their time is up, or earlier when room is short (I3, design section 3).
+ * Removes hot copies of sealed bytes when their time is up, or earlier when room is short (I3, architecture section 3).
  *
  * Owns: the rows `evictRow`. Promises: `hotStart` rises in the very batch that deletes a copy, so it never
  * names one that is gone; nothing above the frontier is touched; the oldest goes first; each step is bounded.

@@ -1,6 +1,6 @@
 /**
  * Decompressed frames of data objects in memory, and the one way by which they are fetched: from the cache on disk where there is one and it holds them, else from the object store
- * (design section 6, R115).
+ * (architecture section 6, R115).
  *
  * Owns: the cache, and which fetch brings which frame. Promises: at most `bytesMax` of raw bytes are kept (I11); a frame is fetched once however many
  * wait for it; neighbours are fetched by one GET; a fetch that nobody waits for any more is cancelled; a failure is never kept.

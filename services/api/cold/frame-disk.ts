@@ -1,5 +1,5 @@
 /**
- * Frames of data objects on disk, as they are stored in the object store: the second stage of the frame cache (design section 6, "Cold reads").
+ * Frames of data objects on disk, as they are stored in the object store: the second stage of the frame cache (architecture section 6, "Cold reads").
  *
  * Owns: the folder `cache/` of the data directory, one file a frame, named by object and place in it. Object names are never used twice, so a file can only ever mean what it was written for (I4, I7).
  * Promises: at most `bytesMax` bytes and `CACHE_FILES_MAX` files lie there, what a killed process left included (I11); what is read back is checked against the checksum of the reference, and whatever is

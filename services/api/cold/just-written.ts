@@ -1,5 +1,5 @@
 /**
- * Reads of objects that were written a moment ago (design section 6, step 3).
+ * Reads of objects that were written a moment ago (architecture section 6, step 3).
  *
  * Owns: the time that a store gets to show them. Not every store lists or gives an object as soon as it has taken it; that such an object is missing is no damage before that time is over (I9), and
  * to write its bytes again under another name would only begin the wait anew.

@@ -6,7 +6,7 @@ import { SOURCE_OBJECTS_MAX } from '../../../shared/storage/source-frames.js';
 import { RUN_BYTES_MIN } from '../../worker/handlers/compact.js';
 import { ALIVE_MS } from '../../worker/handlers/run-try.js';
 
-/** How often a node looks for a newer session of a partition, ms (design section 7). */
+/** How often a node looks for a newer session of a partition, ms (architecture section 7). */
 export const SESSION_CHECK_MS = 5_000;
 /** A node that starts waits so long for the first answer of its object store, ms, before it counts as away: the store's own deadline is longer. */
 export const START_WAIT_MS = 5_000;
@@ -16,7 +16,7 @@ export const STORE_RETRY_MAX_MS = 10_000;
 /** Incarnation counters reserved in RocksDB at a time: one small batch per so many creations. */
 export const TOKEN_BLOCK = 4_096;
 
-/** A slice of an applied record: streams, and bytes of its rows (design section 6). */
+/** A slice of an applied record: streams, and bytes of its rows (architecture section 6). */
 export const SLICE_STREAMS_MAX = 1_000;
 export const SLICE_BYTES_MAX = 1_048_576;
 /** Rows that one step of eviction, trimming or removal deletes. */
@@ -121,7 +121,7 @@ export const OPEN_AHEAD_BYTES = 1_048_576;
 /** Longest wait of a reader for one frame, ms. */
 export const GET_DEADLINE_MS = 30_000;
 
-/** A checkpoint is due after so many log records or bytes of log (design section 6). */
+/** A checkpoint is due after so many log records or bytes of log (architecture section 6). */
 export const CHECKPOINT_RECORDS = 1_000;
 export const CHECKPOINT_LOG_BYTES = 67_108_864;
 /** ... or changes of streams: whoever merges the log with a checkpoint (the next one, a restore) has all of them in memory, at 3.5 KiB each at most. */

@@ -1,5 +1,5 @@
 /**
- * The cold tier that is not there: `FIRN_COLD=none` (design section 6).
+ * The cold tier that is not there: `FIRN_COLD=none` (architecture section 6).
  *
  * Owns: tokens without sessions. Promises: nothing is ever cold, so a cold read is a broken invariant, not an error of the client.
  */

@@ -1,5 +1,5 @@
 /**
- * Finds large snapshots that still lie in staging (design section 6).
+ * Finds large snapshots that still lie in staging (architecture section 6).
  *
  * A stream stays dirty until the log holds its snapshot, so a walk of the dirty rows finds every one again after a restart (I5).
  */

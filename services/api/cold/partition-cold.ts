@@ -1,5 +1,5 @@
 /**
- * Cold control of one partition on the node that owns it: claim, replay, seal, offload, eviction (design sections 6 and 7).
+ * Cold control of one partition on the node that owns it: claim, replay, seal, offload, eviction (architecture sections 6 and 7).
  *
  * Owns: the order of everything that touches the partition's log and references. Promises: log records are applied in the order in which they were
  * written, before the node serves what a restart left unapplied; one seal plan at a time, and after a crash at any step the next start goes

@@ -1,5 +1,5 @@
 /**
- * The session of one partition on this node, and the log that it writes (design section 7, I10).
+ * The session of one partition on this node, and the log that it writes (architecture section 7, I10).
  *
  * Owns: the claim, the bound session of the directory, log numbers, and the discovery that another node took over. Promises: one log PUT in flight;
  * numbers contiguous from 1; a record whose PUT has no known outcome is settled with the very same bytes before anything else is written;

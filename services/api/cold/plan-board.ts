@@ -1,5 +1,5 @@
 /**
- * The open plans of one partition: which try is under way, when the next one is due, who waits for the outcome (design section 9, I5, I6).
+ * The open plans of one partition: which try is under way, when the next one is due, who waits for the outcome (architecture section 9, I5, I6).
  *
  * Owns: plan numbers of the running session, attempts and their backoff. Plans live in memory alone: what lasts are the dirty rows that they were made from,
  * and the session whose number stands in their names. Promises: a number names one plan for ever; a job that is lost, fails or stalls is followed

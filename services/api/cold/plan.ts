@@ -1,5 +1,5 @@
 /**
- * The contents of a seal plan: what changed, and its state at that very moment (design section 6, step 1).
+ * The contents of a seal plan: what changed, and its state at that very moment (architecture section 6, step 1).
  *
  * Owns: the choice of streams, and the reading of a stream's state and producers from one moment. Promises: what a plan says of a stream is its durable
  * state at one instant, so a log record made of it never holds a producer's write without its bytes or the other way round; a stream is in a plan
@@ -195,7 +195,7 @@ async function planStream(core: LogCore, stream: StreamSlot, incarnation: Incarn
   return 'restless';
 }
 
-/** A restore must find all that a fork inherits: the log gets a fork once it holds the source up to where the fork begins (design section 7). */
+/** A restore must find all that a fork inherits: the log gets a fork once it holds the source up to where the fork begins (architecture section 7). */
 async function isSourceLogged(core: LogCore, origin: ForkOrigin): Promise<boolean> {
   const source = await core.using(origin.key, (slot) => slot.durable);
   // Without the source nothing waits for the log: the fork is damaged, and a read says so.
@@ -216,7 +216,7 @@ interface Stand {
 
 /**
  * A large snapshot waits for its offload, and with it the boundary that it allowed: the log must never hold a boundary without the snapshot that covers
- * it (design section 6). Until then the log keeps the newest snapshot with a cold copy and the boundary that the references still reach down to.
+ * it (architecture section 6). Until then the log keeps the newest snapshot with a cold copy and the boundary that the references still reach down to.
  */
 async function whatTheLogCanHold(store: HotReads, slot: number, record: StreamRecord): Promise<Stand> {
   const { snapshot, retained } = record;

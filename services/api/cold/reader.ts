@@ -1,5 +1,5 @@
 /**
- * Reads cold bytes: references, whole frames, checked blocks (design section 6, "Cold reads").
+ * Reads cold bytes: references, whole frames, checked blocks (architecture section 6, "Cold reads").
  *
  * Owns: the way from a range to its frames. Promises: exactly the bytes asked for, contiguous, every checksum proven before the first byte of a block
  * leaves; never an early end; damage is counted, logged and thrown as COLD_STORE_FAILED (I9). A range without a reference throws `HotGap`: the

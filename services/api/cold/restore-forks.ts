@@ -1,5 +1,5 @@
 /**
- * Forks in a restore: each is bound to its source as that is restored, and sources count the forks that are there (requirements section 28, design section 7).
+ * Forks in a restore: each is bound to its source as that is restored, and sources count the forks that are there (requirements section 28, architecture section 7).
  *
  * Owns: the order (sources first) and the counts. Promises: the log held a source, up to where a fork begins, before it got the fork; so a fork without a source is one whose end the log does not hold yet, and is not
  * restored. Holds keys of forks and of their sources in memory, nothing of other streams.

@@ -1,5 +1,5 @@
 /**
- * Subscriptions in a restore (requirements section 29, design section 6): each is bound to the streams as they are restored.
+ * Subscriptions in a restore (requirements section 29, architecture section 6): each is bound to the streams as they are restored.
  *
  * Owns: their rows and their log records. Promises: no cursor lies beyond the restored tail of its stream, and one to a life that is not there is dropped, so what is appended from now on wakes; no generation
  * that was told before is told again; the log learns of all this before the directory rests on it, so the next restore does not find the old cursors. No secret lies in an object store: tokens and signatures

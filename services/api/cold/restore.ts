@@ -1,5 +1,5 @@
 /**
- * Builds a data directory from the object store alone (`firn restore`, design sections 6 and 7).
+ * Builds a data directory from the object store alone (`firn restore`, architecture sections 6 and 7).
  *
  * Owns: the way from checkpoint and log to rows of the hot store. Promises: it claims a session and fences before it reads the log as final, so an old node that
  * still runs can add nothing (I10); what the log holds is there afterwards, byte for byte, and what it does not hold is said per stream; an
@@ -40,7 +40,7 @@ const LOSSES_LISTED_MAX = 1_000;
 export interface RestoreOptions {
   readonly config: { readonly dataDir: string; readonly cold: ColdKind };
   readonly objects: ObjectStore;
-  /** Give every stream a new incarnation. Always so with the file-system store, whose cached answers are marked immutable up to the tail (design section 6). */
+  /** Give every stream a new incarnation. Always so with the file-system store, whose cached answers are marked immutable up to the tail (architecture section 6). */
   readonly newIncarnations: boolean;
   readonly progress?: (done: RestoreProgress) => void;
   readonly logger: Logger;

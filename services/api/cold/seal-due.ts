@@ -1,5 +1,5 @@
 /**
- * When the next seal of a partition is due, and what the last ones left behind (design section 6, I5).
+ * When the next seal of a partition is due, and what the last ones left behind (architecture section 6, I5).
  *
  * Owns: the hints between two passes over what is dirty. Promises: whatever a pass did not take, for whatever reason, makes another one due, at once or at a
  * stated time; bytes that a pass could not take (parked, damaged) do not make the next one due by their number, so they cost no PUTs; after a pass that

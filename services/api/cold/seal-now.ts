@@ -1,5 +1,5 @@
 /**
- * Seals on demand: what is unsealed at the call, and waits for it (design section 3).
+ * Seals on demand: what is unsealed at the call, and waits for it (architecture section 3).
  */
 import type { StreamKey } from '../../../shared/protocol/types.js';
 import { idlePause } from '../../../shared/time/pause.js';

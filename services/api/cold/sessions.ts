@@ -1,5 +1,5 @@
 /**
- * Sessions of a partition in the object store: claims and fences (design section 7, I10).
+ * Sessions of a partition in the object store: claims and fences (architecture section 7, I10).
  *
  * Owns: the claim objects and the rule that ends an earlier session. Promises: a session number is claimed by one node run; after
  * `fenceEarlier` nobody can add to the log of an earlier session, and what was added before is part of the history.

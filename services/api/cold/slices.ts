@@ -1,4 +1,4 @@
-/** Cuts the changes of a log record into slices that are applied one batch row after another (design section 6, step 5). */
+/** Cuts the changes of a log record into slices that are applied one batch row after another (architecture section 6, step 5). */
 import type { LogDelta } from '../../../shared/storage/records/types.js';
 import { SLICE_BYTES_MAX, SLICE_STREAMS_MAX } from './limits.js';
 

@@ -1,5 +1,5 @@
 /**
- * Frees space without a cold tier: values below a retention boundary, rows of deleted streams (design section 6, `FIRN_COLD=none`).
+ * Frees space without a cold tier: values below a retention boundary, rows of deleted streams (architecture section 6, `FIRN_COLD=none`).
  *
  * Owns: the regular walk over the rows that name such work. Promises: only what is durably unreachable goes; interrupted anywhere, it goes on after a restart.
  */

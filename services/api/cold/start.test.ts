@@ -26,7 +26,7 @@ async function filled(): Promise<void> {
   rig = null;
 }
 
-describe('start rules (design section 7)', () => {
+describe('start rules (architecture section 7)', () => {
   it('known directory, store away: serves and takes writes under the last session, seals once the store is back', async () => {
     await filled();
     rig = await Rig.open(dir, {}, { down: true });

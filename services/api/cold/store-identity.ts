@@ -1,5 +1,5 @@
 /**
- * Whether a data directory and an object store belong together (design section 7, "Start").
+ * Whether a data directory and an object store belong together (architecture section 7, "Start").
  *
  * Owns: creation of `store.json`, and every refusal of a start. Promises: nothing is written into a store that is not this directory's; a start killed
  * anywhere in here is taken up by the next one.

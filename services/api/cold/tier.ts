@@ -1,7 +1,7 @@
 /**
  * The cold tier of a node over an object store: every partition's cold control behind one interface.
  *
- * Owns: the start rules (design section 7), timers, and what happens while the store is away. Promises: a directory is served only with the store that it
+ * Owns: the start rules (architecture section 7), timers, and what happens while the store is away. Promises: a directory is served only with the store that it
  * belongs to; a store that is away delays seals and never an answer to a write (known directory), or delays the first write (empty one).
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
@@ -218,7 +218,7 @@ export class ObjectColdTier implements ColdTier {
     for (const partition of this.partitions) await partition.session.check();
   }
 
-  /** Room is short: sealed copies go before their time (design section 3). */
+  /** Room is short: sealed copies go before their time (architecture section 3). */
   #pressed(): boolean {
     const { hotBytesMax, diskFreeMin } = this.#options.config;
     return this.hotBytes > hotBytesMax || this.#options.freeBytes() < diskFreeMin * DISK_FREE_FACTOR;

@@ -1,5 +1,5 @@
 /**
- * Incarnation tokens that are never issued twice (design section 6, I7).
+ * Incarnation tokens that are never issued twice (architecture section 6, I7).
  *
  * Owns: the counter of one partition. Promises: a counter is durably reserved before it is used, so a crash loses numbers but never repeats one; a used-up
  * counter goes on in the next session.

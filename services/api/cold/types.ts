@@ -35,7 +35,7 @@ export interface ColdTier {
   entryEnd(slot: number, incarnation: Incarnation, at: Offset): Promise<{ readonly end: Offset; readonly whole: boolean }>;
   /** Bytes of a snapshot's cold copy, checksum proven at the end at the latest (small ones before the first byte). */
   readSnapshot(snapshot: SnapshotRecord, from: number, length: number, signal?: AbortSignal): AsyncIterable<Buffer>;
-  /** A token that was never issued before (design section 6). */
+  /** A token that was never issued before (architecture section 6). */
   nextIncarnation(partition: number): Promise<Incarnation>;
   /** Session that stands in ETags above the logged frontier; null without a log. */
   session(partition: number): number | null;

@@ -1,5 +1,5 @@
 /**
- * The side file `acked`: the highest batch that was acknowledged (design section 5).
+ * The side file `acked`: the highest batch that was acknowledged (architecture section 5).
  *
  * Owns: its 24 bytes: magic and version (8) | batch number (8) | the batch's chain sum (4) | CRC32C of all that (4), little-endian. They are overwritten in place, unsynced,
  * after each commit and before its answer: the file survives the death of the process, and may lag after a loss of power. It never runs ahead of the store.

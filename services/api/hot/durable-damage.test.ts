@@ -18,7 +18,7 @@ afterEach(async () => {
   await Promise.all(beds.splice(0).map((bed) => bed.remove()));
 });
 
-describe('DurableStore after damage (design section 5)', () => {
+describe('DurableStore after damage (architecture section 5)', () => {
   /** 1,000 commits over 20 streams, and the directory as a kill leaves it. */
   async function written(): Promise<{ bed: HotBed; crashed: HotBed; store: DurableStore; log: string; length: number }> {
     const bed = await newBed();

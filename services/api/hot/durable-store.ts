@@ -1,5 +1,5 @@
 /**
- * The hot store with its losses made visible (design section 5, invariants I2 and I9).
+ * The hot store with its losses made visible (architecture section 5, invariants I2 and I9).
  *
  * Owns: the numbered commit markers, the file `acked`, the check at open, and the poison. Promises:
  * - a commit that resolved is on disk, and a later open either finds it or refuses with `HotStoreDamaged`;

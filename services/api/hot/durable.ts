@@ -1,5 +1,5 @@
 /**
- * The hot store with what RocksDB does not tell made visible (design section 5): numbered commit markers, the `acked`
+ * The hot store with what RocksDB does not tell made visible (architecture section 5): numbered commit markers, the `acked`
  * side file, the check at open, and poison on the first failed batch.
  *
  * Owns: the interface. Implementation: `durable-store`.

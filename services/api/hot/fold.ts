@@ -1,5 +1,5 @@
 /**
- * Folding: small neighbouring values of a stream become one larger value (design section 5, "Values").
+ * Folding: small neighbouring values of a stream become one larger value (architecture section 5, "Values").
  *
  * Owns: which values are joined, and the operations for it. Promises: the same bytes, entry borders and times under fewer keys; sums are combined, never computed anew; no value
  * reaches over a border (a plan's end, the frontier), so that sealing and eviction still find theirs. Nothing is written here: the operations go through the log's queue.

@@ -1,5 +1,5 @@
 /**
- * Journal rows become rows of their streams when a directory is opened (design section 5).
+ * Journal rows become rows of their streams when a directory is opened (architecture section 5).
  *
  * Owns: that step. Promises: afterwards there is no journal row, and every stream's row, its producers and its values say what its appends said; a crash amidst it loses nothing, since what was
  * done already is recognised by the tail; appends that do not touch are damage and not data (I1, I9);

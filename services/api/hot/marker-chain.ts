@@ -1,5 +1,5 @@
 /**
- * Whether every batch is there: the chain of commit markers, judged when the store opens (design section 5, "What RocksDB does not tell").
+ * Whether every batch is there: the chain of commit markers, judged when the store opens (architecture section 5, "What RocksDB does not tell").
  *
  * Owns: reading the ring of markers and the verdict. Promises: a batch that was acknowledged and is missing is named, as long as fewer batches than the
  * ring has places came after it; batches beyond the acknowledged one are no fault (a crash between the sync and the note of it).

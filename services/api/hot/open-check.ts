@@ -1,5 +1,5 @@
 /**
- * What must hold before a hot directory is used: its format is known and no batch is missing (design section 5).
+ * What must hold before a hot directory is used: its format is known and no batch is missing (architecture section 5).
  *
  * Owns: the format row and the row `verified`. Promises: a directory that passes holds every acknowledged batch; one that does not is left as it is, so that every
  * later open refuses it too.

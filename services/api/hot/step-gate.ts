@@ -1,7 +1,7 @@
 /**
  * Lets a bounded number of steps run at once; the others wait in order, a bounded number of them.
  *
- * Owns: the count. Used to keep scans from taking every thread of libuv's pool (design section 5, I11).
+ * Owns: the count. Used to keep scans from taking every thread of libuv's pool (architecture section 5, I11).
  */
 import { HotStoreBusy } from './errors.js';
 

@@ -1,5 +1,5 @@
 /**
- * The application of the client listener: both surfaces, nothing else (design sections 1, 3, 8).
+ * The application of the client listener: both surfaces, nothing else (architecture sections 1 and 3).
  *
  * Owns: which handler answers what. Promises: every route is matched by hand, every failure rendered in one place, a head written once.
  *

@@ -44,7 +44,7 @@ export async function getChunk(exchange: Exchange, route: Route): Promise<void> 
   await answerBody(exchange, 200, headers, window.end - window.start, () => window.body(departure(exchange.res)));
 }
 
-/** `remote`: a restore could take back what lies above the logged frontier (design section 6). */
+/** `remote`: a restore could take back what lies above the logged frontier (architecture section 6). */
 function isImmutable(window: ReadWindow, gridBytes: number, remote: boolean): boolean {
   const ended = window.closed || (!window.upToDate && window.end - window.start === gridBytes);
   return ended && (!remote || window.end <= window.record.sealed);

@@ -35,7 +35,7 @@ export class Exchange {
   head(status: number, headers: string[]): void {
     headers.push('X-Content-Type-Options', 'nosniff', 'Cross-Origin-Resource-Policy', 'cross-origin');
     if (this.deps.config.corsOrigins.length > 0) corsHeaders(this.deps.config.corsOrigins, this.req.headers.origin, headers);
-    // Clients of the extension profile read these from any HEAD (ursula-facts section 4).
+    // Clients of the extension profile read these from any HEAD.
     if (this.isHead) headers.push('Ursula-Protocol', PROTOCOL, 'Ursula-Cluster-Id', CLUSTER_ID);
     // A client that waits for `100 Continue` may leave out the body that it announced: what comes next on the connection is anybody's guess.
     if (this.req.headers.expect !== undefined && !this.req.complete && !headers.includes('Connection')) headers.push('Connection', 'close');

@@ -1,5 +1,5 @@
 /**
- * gzip of JSON answers (ursula-facts section 4).
+ * gzip of JSON answers.
  *
  * Promises: a source that fails or ends short makes the compressed form fail too.
  */

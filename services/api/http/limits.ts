@@ -3,7 +3,7 @@
  */
 import { READ_BYTES_MAX } from '../log/types.js';
 
-/** Bytes of request bodies held in memory by one node, counted from the declared length or as they grow (design section 5). */
+/** Bytes of request bodies held in memory by one node, counted from the declared length or as they grow (architecture section 5). */
 export const INGRESS_BYTES_MAX = 268_435_456;
 /** Bytes of a declared body that are taken of that budget before any has come; most bodies are smaller. */
 export const BODY_HELD_AT_ONCE = 65_536;
@@ -42,7 +42,7 @@ export const GATHER_BYTES = 65_536;
 /** Parts of a bootstrap that are made in one turn of the event loop, bytes. */
 export const PARTS_BATCH_BYTES = 262_144;
 
-/** JSON answers from this size on may be compressed, bytes; their tags are weak for that reason (ursula-facts sections 4 and 9). */
+/** JSON answers from this size on may be compressed, bytes; their tags are weak for that reason. */
 export const GZIP_BYTES_MIN = 256;
 /** JSON answers up to this size are compressed in one piece and keep a Content-Length, bytes. */
 export const GZIP_WHOLE_MAX = 65_536;
@@ -53,7 +53,7 @@ export const ABORTABLE_BYTES_MIN = 262_144;
 /** Grid of cacheable chunks in offset space, bytes (CINC-06). */
 export const CHUNK_GRID_BYTES = 4_194_304;
 
-/** Parts that one commit may list, and the longest list: each an id and its LF (ursula-facts section 7). */
+/** Parts that one commit may list, and the longest list: each an id and its LF. */
 export const COMMIT_PARTS_MAX = 4_096;
 export const PART_ID_CHARS_MAX = 64;
 export const PARTS_LIST_BYTES_MAX = COMMIT_PARTS_MAX * (PART_ID_CHARS_MAX + 1);

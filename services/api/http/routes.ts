@@ -1,5 +1,5 @@
 /**
- * From a request target to what it names (requirements section 1, design section 1).
+ * From a request target to what it names (requirements section 1, architecture section 1).
  *
  * Owns: the shapes of paths on the client listener, and which methods each takes. Promises: a path means one thing; whatever is not
  * listed is 404 NOT_FOUND, a wrong method on what is listed 405 with `Allow`; ids are checked before anything looks at them.

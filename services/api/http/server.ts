@@ -1,5 +1,5 @@
 /**
- * The HTTP server around an application: time-outs, bounds, shutdown (design section 8).
+ * The HTTP server around an application: time-outs, bounds, shutdown (architecture section 8).
  *
  * Owns: the sockets. Promises: a slow head is cut, a body has its own minimum rate, a client that takes nothing is cut; more connections than the process can hold are
  * refused with 503 before anything else fails (R093); shutdown ends live reads at an offset that resumes, lets requests finish, and
@@ -140,7 +140,7 @@ function refuseTunnel(_req: IncomingMessage, socket: Duplex): void {
 
 function refuseConnection(socket: Socket): void {
   socket.on('error', () => socket.destroy());
-  // A code that proves to a writer that nothing was applied (ursula-facts section 5).
+  // A code that proves to a writer that nothing was applied.
   socket.end(rawAnswer(new FirnError('INGRESS_BODY_BYTES_LIMIT_REACHED'), statusText(503)), () => socket.destroy());
 }
 

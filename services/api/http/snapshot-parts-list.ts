@@ -1,5 +1,5 @@
 /**
- * The body of a commit of snapshot parts: ids of staged parts in the order of the snapshot, each ended by LF (ursula-facts section 7).
+ * The body of a commit of snapshot parts: ids of staged parts in the order of the snapshot, each ended by LF.
  */
 import { FirnError } from '../../../shared/protocol/errors.js';
 import { PART_ID_CHARS_MAX } from './limits.js';

@@ -1,5 +1,5 @@
 /**
- * Snapshots in parts over HTTP (ursula-facts section 7): upload of a part, commit, discard.
+ * Snapshots in parts over HTTP: upload of a part, commit, discard.
  */
 import type { IncomingMessage } from 'node:http';
 import { FirnError } from '../../../shared/protocol/errors.js';

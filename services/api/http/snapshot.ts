@@ -103,7 +103,7 @@ function snapshotHeaders(exchange: Exchange, { record, snapshot }: SnapshotRead,
     if (snapshot.offset === record.tail) headers.push('Stream-Up-To-Date', 'true');
     return headers;
   }
-  // Before a log record names it, a restore from a remote store could take the publish back (design section 6).
+  // Before a log record names it, a restore from a remote store could take the publish back (architecture section 6).
   if (exchange.deps.config.cold === 's3' && snapshot.cold === null) headers.push('Cache-Control', 'no-store');
   else headers.push('Stream-Immutable', 'true', 'Cache-Control', IMMUTABLE);
   return headers;

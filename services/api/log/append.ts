@@ -81,7 +81,7 @@ async function judgeLater(ctx: LogContext, slot: Slot, request: AppendRequest, p
 
 /**
  * What the producer's record alone settles, before a body is read: a repeat, or a refusal of its key. null: the body is needed. Only for a claim
- * that names the incarnation (ursula-facts section 5).
+ * that names the incarnation.
  */
 export async function answerEarly(ctx: LogContext, request: Omit<AppendRequest, 'body'>): Promise<AppendOutcome | null> {
   const { producer, precondition } = request;

@@ -1,7 +1,7 @@
 /**
  * The inside of the log, for the parts that change streams: operations of clients, expiry, sealing, eviction, restore.
  *
- * Owns: the interface `LogCore`: one owner per stream, two states, one queue to the disk (design section 5).
+ * Owns: the interface `LogCore`: one owner per stream, two states, one queue to the disk (architecture section 5).
  * A change is built synchronously from `pending` and staged in the same turn, so no two changes can cross.
  */
 import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';

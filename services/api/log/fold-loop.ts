@@ -1,5 +1,5 @@
 /**
- * Folding: small neighbouring values of a stream become larger ones, off the hot path (design section 5).
+ * Folding: small neighbouring values of a stream become larger ones, off the hot path (architecture section 5).
  *
  * Owns: when a stream is folded and how much in one step. Promises: one step at a time on the whole node, of bounded size; no fold
  * crosses the cold frontier or the end of an open plan; a step whose stream moved in the meantime is dropped. Losing the memory of what is small (a

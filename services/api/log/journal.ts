@@ -1,5 +1,5 @@
 /**
- * Ends of streams that lie in journal rows and in memory, but not yet in rows of their own (design section 5).
+ * Ends of streams that lie in journal rows and in memory, but not yet in rows of their own (architecture section 5).
  *
  * Owns: which streams these are, how long they may stay so, and which journal rows are still needed. Promises (I11): at most about JOURNAL_BYTES_MAX in memory, no end older than
  * JOURNAL_AGE_MS plus a batch; a journal row outlives every end that it holds a part of. Why: a row for each small append, and one for its stream's state, cost more than the append; a batch

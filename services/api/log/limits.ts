@@ -3,7 +3,7 @@
  */
 import { BODY_CHUNK_MAX } from '../hot/keys/body.js';
 
-/** One synced batch takes at most this many bytes of payload, or one larger request alone (design section 5). */
+/** One synced batch takes at most this many bytes of payload, or one larger request alone (architecture section 5). */
 export const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 /** ... or this many requests. */
 export const BATCH_REQUESTS_MAX = 1024;

@@ -1,5 +1,5 @@
 /**
- * Pages of streams by name, for operators (design section 3).
+ * Pages of streams by name, for operators (architecture section 3).
  */
 import type { StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';

@@ -2,7 +2,7 @@
  * The one owner of every stream of a node: two states per stream, one queue to the disk.
  *
  * Owns: loading of stream state, staging of changes, group commit with one synced batch in flight, events after durability, and the way back
- * after a failed batch (design section 5). Promises: I2 (answer after durable; watchers see durable bytes only); changes of a stream become
+ * after a failed batch (architecture section 5). Promises: I2 (answer after durable; watchers see durable bytes only); changes of a stream become
  * durable in the order in which they were staged; after a failed batch every state is read anew before anything goes on.
  */
 import { FirnError } from '../../../shared/protocol/errors.js';

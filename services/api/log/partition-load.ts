@@ -1,7 +1,7 @@
 /**
  * How much of each partition is not sealed yet, and since when, and how much is sealed and hot all the same: kept in memory, moved with every durable change.
  *
- * Owns: the numbers that make a seal due, that the back-pressure of writes looks at, and that make sealed copies go early (design sections 3 and 6).
+ * Owns: the numbers that make a seal due, that the back-pressure of writes looks at, and that make sealed copies go early (architecture sections 3 and 6).
  */
 import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';

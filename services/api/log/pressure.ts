@@ -1,5 +1,5 @@
 /**
- * Why writes are refused for lack of room: the disk, or a cold tier that is behind (design sections 3 and 6, R008, R018).
+ * Why writes are refused for lack of room: the disk, or a cold tier that is behind (architecture sections 3 and 6, R008, R018).
  *
  * Owns: the two thresholds and their hysteresis. Promises: it lifts by itself; reads are never refused.
  */

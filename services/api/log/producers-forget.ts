@@ -1,6 +1,6 @@
 /**
  * Room for new producers: ones that were idle long enough are forgotten, and the highest epoch among them becomes the floor
- * (ursula-facts section 5; PROD-18, I11).
+ * (PROD-18, I11).
  */
 import type { Incarnation } from '../../../shared/protocol/types.js';
 import { producerRow } from '../hot/keys/index.js';

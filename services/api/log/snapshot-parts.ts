@@ -1,5 +1,5 @@
 /**
- * Snapshots in parts (ursula-facts section 7): staging, commit, discard, and the end of parts that nobody used.
+ * Snapshots in parts: staging, commit, discard, and the end of parts that nobody used.
  *
  * Owns: the rows `partRow`, the files that they name, and who works on the parts of a stream. Promises: a part counts once its file and then its row are synced, and a row goes before its
  * file, so that what a crash leaves is a file without a row (removed at the next start) or a part that ends within about a day; parts become visible only as a snapshot like any other.

@@ -144,7 +144,7 @@ export interface PublishOutcome {
   readonly digest: string;
 }
 
-/** One part of a snapshot, to be staged (ursula-facts section 7). */
+/** One part of a snapshot, to be staged. */
 export interface PartRequest {
   readonly key: StreamKey;
   readonly precondition: Precondition;

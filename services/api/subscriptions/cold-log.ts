@@ -1,5 +1,5 @@
 /**
- * Subscriptions on their way into the log (design section 6): what seals take along, and what a restart has to know of it.
+ * Subscriptions on their way into the log (architecture section 6): what seals take along, and what a restart has to know of it.
  *
  * Owns: the rows `subscriptionLoggedRow`, and which subscriptions wait, by partition. Promises: a change takes the row away in its own batch, so after a restart whatever has no row is written whole; a cursor
  * that moves often is written once a seal; with a log that cannot be written this grows by one entry a subscription and one bit a link.

@@ -1,5 +1,5 @@
 /**
- * Deliveries of webhooks on their way (design section 9, I5, I6): a job carries an id, and whoever runs it asks here what is to be posted.
+ * Deliveries of webhooks on their way (architecture section 9, I5, I6): a job carries an id, and whoever runs it asks here what is to be posted.
  *
  * | a delivery that is   | waits for                                                       | and then                                    |
  * | -------------------- | --------------------------------------------------------------- | ------------------------------------------- |

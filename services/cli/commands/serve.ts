@@ -2,7 +2,7 @@
  * `firn serve`: runs a node until it is told to end.
  *
  * Promises: one JSON line with `"event":"listening"` and both addresses on standard output when it is ready, whatever the log level; exit code 0 on
- * SIGTERM and SIGINT after the node has closed, 1 when closing takes longer than `STOP_MS_MAX` (design section 3).
+ * SIGTERM and SIGINT after the node has closed, 1 when closing takes longer than `STOP_MS_MAX` (architecture section 3).
  */
 import { Command } from 'commander';
 import { httpUrl, type Config } from '../../../shared/config/index.js';
@@ -14,7 +14,7 @@ import { settingsOf, withSettings } from '../settings.js';
 
 /** Longest time for a node to close, ms. */
 const STOP_MS_MAX = 30_000;
-/** Fewest threads of libuv's pool (design section 5). */
+/** Fewest threads of libuv's pool (architecture section 5). */
 const THREADS_MIN = 16;
 
 const urlOf = ({ address, port }: NodeAddress): string => httpUrl(address, port);

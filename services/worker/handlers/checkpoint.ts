@@ -1,5 +1,5 @@
 /**
- * Job `checkpoint`: the checkpoint before merged with the log behind it, from objects alone (design section 6).
+ * Job `checkpoint`: the checkpoint before merged with the log behind it, from objects alone (architecture section 6).
  *
  * Owns: nothing that lasts. Promises: what it covers is the log up to a record that the node has applied; the manifest comes last, so a run that was killed
  * leaves parts that nothing names; two runs for one place write the same state, and the first manifest counts.

@@ -1,5 +1,5 @@
 /**
- * Job `collect`: finds what nothing needs any more, and deletes what the node lets go (design section 6, I8).
+ * Job `collect`: finds what nothing needs any more, and deletes what the node lets go (architecture section 6, I8).
  *
  * Owns: nothing that lasts. Promises: what it chooses is proven from checkpoints and log, never from counts alone; no data object is deleted that the node did not name
  * in this very run; every deletion may be repeated, and what a run that was killed left is found by the next one.

@@ -1,5 +1,5 @@
 /**
- * Job `compact`: takes ranges of streams out of many objects and puts them together, stream by stream (design section 6).
+ * Job `compact`: takes ranges of streams out of many objects and puts them together, stream by stream (architecture section 6).
  *
  * Owns: nothing that lasts. Promises: memory is that of one object being made and a window of each one being read (I11); a source that is damaged or gone is left out whole or in part, and the node,
  * which compares every range with what it replaces, keeps the references to it (I9); no range is cut into pieces that a short read would have to fetch one by one.

@@ -1,5 +1,5 @@
 /**
- * Job `offload`: moves one large snapshot from the node's staging to an object of its own (design section 6, R035, R041).
+ * Job `offload`: moves one large snapshot from the node's staging to an object of its own (architecture section 6, R035, R041).
  *
  * Owns: nothing that lasts. The body is never in memory; the object's name is of this very run.
  */

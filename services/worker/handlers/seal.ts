@@ -1,5 +1,5 @@
 /**
- * Job `seal`: streams the bytes of a plan from the node, packs them into data objects, uploads them (design section 6, step 2).
+ * Job `seal`: streams the bytes of a plan from the node, packs them into data objects, uploads them (architecture section 6, step 2).
  *
  * Owns: nothing that lasts. Promises: each object is written once under a name of this very run; run twice, late or by two workers, the node takes the first
  * result and the rest are orphans (I6).
@@ -11,7 +11,7 @@ import { PLAN_START, type PlanItem, type NodePort } from '../node-port.js';
 import { runTry } from './run-try.js';
 import { uploadObject } from './upload-object.js';
 
-/** Raw bytes at which an object is closed: the number of PUTs follows bytes (design section 6: 8 to 64 MiB). */
+/** Raw bytes at which an object is closed: the number of PUTs follows bytes (8 to 64 MiB are aimed at). */
 export const SEGMENT_RAW_BYTES = 33_554_432;
 
 export function sealHandler(port: NodePort): JobHandler {

@@ -1,5 +1,5 @@
 /**
- * A cold reference: which block of which data object holds a range of a stream (design section 6).
+ * A cold reference: which block of which data object holds a range of a stream (architecture section 6).
  *
  * Owns: its bytes, alone (a row of the hot store) and embedded in log records and checkpoints.
  */

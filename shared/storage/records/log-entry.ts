@@ -1,5 +1,5 @@
 /**
- * One entry of a partition's log: a record with its changes, or the fence that ends a session (design section 7, I10).
+ * One entry of a partition's log: a record with its changes, or the fence that ends a session (architecture section 7, I10).
  *
  * Owns: its bytes: version | kind | compression | partition, session, seq | body length | body | CRC32C of everything before. The body of a record
  * is compressed when that makes it shorter.

@@ -20,7 +20,7 @@ describe('object id', () => {
     );
   });
 
-  it('has the key of design section 7', () => {
+  it('has the key that docs/formats.md gives it', () => {
     expect(objectKey({ kind: 'segment', partition: 0, session: 3, plan: 41, attempt: 1, part: 2 })).toBe('partitions/0000/segments/0000-000003-0000000041-0001-00002');
   });
 

@@ -1,5 +1,5 @@
 /**
- * Names of data objects, in stored values and as keys of the object store (design section 7).
+ * Names of data objects, in stored values and as keys of the object store (architecture section 7).
  *
  * Owns: both forms of `ObjectId`. Promises: keys sort bytewise as their numbers do; a key that parses was built by `objectKey`.
  */

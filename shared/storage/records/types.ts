@@ -228,7 +228,7 @@ export interface LogRecord {
   readonly deltas: readonly LogDelta[];
 }
 
-/** Ends a session: nothing after it counts (design section 7). */
+/** Ends a session: nothing after it counts (architecture section 7). */
 export interface LogFence {
   readonly kind: 'fence';
   readonly partition: number;

@@ -1,5 +1,5 @@
 /**
- * The object store on an S3 server (design section 7): AWS S3, MinIO, Ceph RGW, R2, any that knows `PUT` with `If-None-Match: *`.
+ * The object store on an S3 server (architecture section 7): AWS S3, MinIO, Ceph RGW, R2, any that knows `PUT` with `If-None-Match: *`.
  *
  * Owns: the seam's methods over requests. Importing this module loads the SDK, so it is imported only where a node has S3. Promises: those of `object-store.contract.ts`; reads
  * and writes are retried here and nowhere else; errors name the bucket and the server, never a secret.

@@ -1,5 +1,5 @@
 /**
- * Large bodies from a stream, under names that are never used twice (design section 7, R039, R041).
+ * Large bodies from a stream, under names that are never used twice (architecture section 7, R039, R041).
  *
  * Owns: one multipart upload from its first part to its end. Promises: at most one part is in memory; whatever goes wrong, cancellation included, the upload is
  * aborted, as far as the store can be reached. What a killed process leaves is found by `leftovers`.

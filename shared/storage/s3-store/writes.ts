@@ -1,5 +1,5 @@
 /**
- * Creating objects: the one primitive, create-if-absent, and its outcomes (design section 7, I4, I10).
+ * Creating objects: the one primitive, create-if-absent, and its outcomes (architecture section 7, I4, I10).
  *
  * Owns: what each answer to a conditional PUT means.
  *

@@ -1,5 +1,5 @@
 /**
- * When a node collects, and everything that one collection takes: checkpoints that cover what was dropped, the wait for the grace, the runs (design section 6, I5, I8).
+ * When a node collects, and everything that one collection takes: checkpoints that cover what was dropped, the wait for the grace, the runs (architecture section 6, I5, I8).
  *
  * Owns: what is known of the garbage of each partition. Promises: due work is found by the node's own timer; one collection of a partition at a time; when nothing is garbage nothing
  * is written; a collection that was asked for ends when all that could go has gone, or after `COLLECT_PASSES_MAX` passes.

@@ -1,5 +1,5 @@
 /**
- * The node's side of the collections of one partition: what of a choice may be deleted (design section 6, I8).
+ * The node's side of the collections of one partition: what of a choice may be deleted (architecture section 6, I8).
  *
  * Owns: the grace of every object, and the last look before one goes. Promises: a `collect` record is in the log, and applied, before an object that the log named is given free;
  * one that the hot store counts a reference to, that a reader holds or whose grace runs is never given free, whatever a handler says; a node whose session is over gives nothing free.

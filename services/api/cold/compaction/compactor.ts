@@ -1,5 +1,5 @@
 /**
- * Compaction of one partition: when a look at its references is due, and the plans that come of it (design section 6, I5).
+ * Compaction of one partition: when a look at its references is due, and the plans that come of it (architecture section 6, I5).
  *
  * Owns: the passes. A pass looks at all references, remembers which streams there is work on, and runs one plan after the other over them in the order of their incarnations. Promises: one pass at a time; what is due is
  * found again after a restart, from the rows alone; a pass costs a stated share of the time; a stream that cannot be read waits and holds up nobody.

@@ -1,5 +1,5 @@
 /**
- * The contents of a compaction: which references of which streams are put together (design section 6, "Compaction").
+ * The contents of a compaction: which references of which streams are put together (architecture section 6, "Compaction").
  *
  * Owns: the choice at the moment of the plan, from what was found before. Promises: bounds of a plan (I11); sources in the order in which they go into objects; deleted and trimmed ranges and superseded
  * snapshots are no part of it. What it says is a proposal: whether it holds is looked at again at commit and at apply (I6).

@@ -8,7 +8,7 @@ import { KIND, KeyReader, newKey, putU32, within, type KeyRange } from './layout
 
 /**
  * Markers kept. Must exceed the number of batches that can lie in the write-ahead log and nowhere else: at a memtable of 64 MiB these were up to
- * 330,000 small ones (design section 5).
+ * 330,000 small ones (architecture section 5).
  */
 export const MARKER_RING = 1_048_576;
 const VERSION = 1;
