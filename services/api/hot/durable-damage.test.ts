@@ -1,22 +1,12 @@
 import { access, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
 import { HotStoreDamaged, type DurableStore } from './durable.js';
 import { HotStoreCorrupt } from './errors.js';
-import { entriesOf, EVERYTHING, flip, HotBed, put, TestStream, valueOf } from './hot-bed.contract.js';
+import { entriesOf, EVERYTHING, flip, type HotBed, put, TestStream, valueOf, useBeds } from './hot-bed.contract.js';
 
 const INC = 2 ** 52 as Incarnation;
-const beds: HotBed[] = [];
-
-async function newBed(): Promise<HotBed> {
-  const bed = await HotBed.make();
-  beds.push(bed);
-  return bed;
-}
-
-afterEach(async () => {
-  await Promise.all(beds.splice(0).map((bed) => bed.remove()));
-});
+const newBed = useBeds();
 
 describe('DurableStore after damage (architecture section 5)', () => {
   /** 1,000 commits over 20 streams, and the directory as a kill leaves it. */
@@ -26,7 +16,6 @@ describe('DurableStore after damage (architecture section 5)', () => {
     const streams = Array.from({ length: 20 }, (_, index) => new TestStream(`demo/s${index}` as StreamKey, (INC + index) as Incarnation));
     for (let n = 0; n < 1_000; n++) await store.commit((streams[n % 20] as TestStream).append(Buffer.from(`append ${n} `.repeat(1 + (n % 7)))));
     const crashed = await bed.crashCopy();
-    beds.push(crashed);
     const log = (await crashed.files('.log')).at(-1) as string;
     return { bed, crashed, store, log, length: (await readFile(log)).length };
   }
@@ -55,7 +44,6 @@ describe('DurableStore after damage (architecture section 5)', () => {
     // 13 positions over the whole file, then the last byte.
     for (let step = 1; step <= 14; step++) {
       const bed = await crashed.crashCopy();
-      beds.push(bed);
       const at = step === 14 ? length - 1 : Math.floor((length * step) / 14);
       await flip(`${bed.dir}/${name}`, at);
       const error = await refused(bed);
@@ -75,13 +63,11 @@ describe('DurableStore after damage (architecture section 5)', () => {
     const { bed: live, crashed, store, log, length } = await written();
     await store.commit([put('beyond', 'x'.repeat(100))]);
     const later = await live.crashCopy();
-    beds.push(later);
     await store.close();
     const laterLog = (await later.files('.log')).at(-1) as string;
     // The crash came between the sync of batch 1,001 and its note: the file still says 1,000.
     await writeFile(later.ackedFile, await readFile(crashed.ackedFile));
     const whole = await later.crashCopy();
-    beds.push(whole);
     const opened = await whole.open();
     expect(opened.nextBatch).toBe(1_002);
     await opened.close();
@@ -89,7 +75,6 @@ describe('DurableStore after damage (architecture section 5)', () => {
     const laterLength = (await readFile(laterLog)).length;
     for (const cut of [length, length + 1, length + 20, laterLength - 1]) {
       const torn = await later.crashCopy();
-      beds.push(torn);
       await truncate(`${torn.dir}${laterLog.slice(later.dir.length)}`, cut);
       const store = await torn.open();
       expect(store.nextBatch).toBe(1_001);
@@ -100,7 +85,6 @@ describe('DurableStore after damage (architecture section 5)', () => {
     }
     for (const cut of [1, 20, 5_000]) {
       const below = await crashed.crashCopy();
-      beds.push(below);
       await truncate(`${below.dir}${log.slice(crashed.dir.length)}`, length - cut);
       const error = await refused(below);
       expect(error.missingBatches).toHaveLength(1);
@@ -120,7 +104,6 @@ describe('DurableStore after damage (architecture section 5)', () => {
     ];
     for (const [name, damage] of damages) {
       const bed = await crashed.crashCopy();
-      beds.push(bed);
       await damage(bed);
       const opened = await bed.open();
       expect([name, opened.nextBatch, bed.events('warn')]).toEqual([name, 1_001, ['acked-unknown']]);
@@ -156,7 +139,6 @@ describe('DurableStore after damage (architecture section 5)', () => {
     let refusals = 0;
     for (let step = 0; step < 24; step++) {
       const bed = await crashed.crashCopy();
-      beds.push(bed);
       await flip(`${bed.dir}${table.slice(crashed.dir.length)}`, Math.floor((length * (step + 0.5)) / 24), 1 << (step % 8));
       let opened: DurableStore;
       try {
@@ -213,9 +195,7 @@ describe('DurableStore after damage (architecture section 5)', () => {
       const found = await bed.files('.log');
       logs = Math.max(logs, Number((found.at(-1) as string).match(/(\d+)\.log$/)?.[1]));
       const crashed = await bed.crashCopy();
-      beds.push(crashed);
       await store.close();
-      await bed.remove();
       bed = crashed;
       store = await bed.open({ rocks: { writeBufferBytes: 65_536 } });
       expect(store.nextBatch).toBe((kill + 1) * 200 + 1);

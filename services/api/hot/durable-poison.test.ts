@@ -1,20 +1,10 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { HotStorePoisoned } from './errors.js';
-import { entriesOf, EVERYTHING, failure, HotBed, put, valueOf } from './hot-bed.contract.js';
+import { entriesOf, EVERYTHING, failure, put, valueOf, useBeds } from './hot-bed.contract.js';
 import { openRocksStore } from './rocks-store.js';
 import { StoreClosed, type HotStore } from './store.js';
 
-const beds: HotBed[] = [];
-
-async function newBed(): Promise<HotBed> {
-  const bed = await HotBed.make();
-  beds.push(bed);
-  return bed;
-}
-
-afterEach(async () => {
-  await Promise.all(beds.splice(0).map((bed) => bed.remove()));
-});
+const newBed = useBeds();
 
 describe('DurableStore after a failed batch (R001)', () => {
   /** A store whose batch number `failing` fails, before or after it was applied. */

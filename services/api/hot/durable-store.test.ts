@@ -1,24 +1,14 @@
 import { rm } from 'node:fs/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { HotStoreDamaged } from './durable.js';
 import { HotStoreFormat, HotStoreLocked } from './errors.js';
-import { entriesOf, EVERYTHING, failure, HotBed, put, valueOf } from './hot-bed.contract.js';
+import { entriesOf, EVERYTHING, failure, put, valueOf, useBeds } from './hot-bed.contract.js';
 import { metaRow } from './keys/meta.js';
 import { openRocksStore } from './rocks-store.js';
 import { rowSum, withSum } from './row-check.js';
 import { StoreClosed, type HotOp } from './store.js';
 
-const beds: HotBed[] = [];
-
-async function newBed(): Promise<HotBed> {
-  const bed = await HotBed.make();
-  beds.push(bed);
-  return bed;
-}
-
-afterEach(async () => {
-  await Promise.all(beds.splice(0).map((bed) => bed.remove()));
-});
+const newBed = useBeds();
 
 describe('DurableStore', () => {
   it('commits, reads, and goes on with the next number after a restart', async () => {
@@ -122,7 +112,6 @@ describe('DurableStore', () => {
     const store = await bed.open({ rocks: { writeBufferBytes: 65_536 }, lookEveryCommits: 16 });
     for (let n = 0; n < 2_000; n++) await store.commit([put(`k${n}`, 'v'.repeat(500))]);
     const crashed = await bed.crashCopy();
-    beds.push(crashed);
     await store.close();
     await (await crashed.open()).close();
     const [opened] = crashed.lines.filter((line) => line.event === 'hot-store-open');

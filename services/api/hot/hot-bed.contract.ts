@@ -4,7 +4,7 @@
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect } from 'vitest';
+import { afterEach, expect } from 'vitest';
 import { advance, ZERO, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
 import { packAppends } from '../../../shared/storage/block.js';
 import { sampleStreamRecord } from '../../../shared/storage/records/arbitrary.contract.js';
@@ -25,6 +25,8 @@ export interface LogLine {
 export class HotBed {
   readonly lines: LogLine[] = [];
   readonly logger = { info: this.note('info'), warn: this.note('warn'), error: this.note('error') };
+
+  readonly #copies: HotBed[] = [];
 
   private constructor(readonly root: string) {}
 
@@ -47,6 +49,7 @@ export class HotBed {
   /** The directory as it would be found after the process was killed right now. */
   async crashCopy(): Promise<HotBed> {
     const copy = await HotBed.make();
+    this.#copies.push(copy);
     await cp(this.root, copy.root, { recursive: true });
     return copy;
   }
@@ -61,8 +64,9 @@ export class HotBed {
     return this.lines.filter((line) => line.level === level).map((line) => line.event);
   }
 
-  remove(): Promise<void> {
-    return rm(this.root, { recursive: true, force: true });
+  /** With all copies of it. */
+  async remove(): Promise<void> {
+    await Promise.all([rm(this.root, { recursive: true, force: true }), ...this.#copies.map((copy) => copy.remove())]);
   }
 
   private note(level: LogLine['level']) {
@@ -70,6 +74,19 @@ export class HotBed {
       this.lines.push({ level, event: 'event' in fields ? String(fields.event) : '', fields });
     };
   }
+}
+
+/** Makes directories that go when their test is over. */
+export function useBeds(): () => Promise<HotBed> {
+  const beds: HotBed[] = [];
+  afterEach(async () => {
+    await Promise.all(beds.splice(0).map((bed) => bed.remove()));
+  });
+  return async () => {
+    const bed = await HotBed.make();
+    beds.push(bed);
+    return bed;
+  };
 }
 
 /** Changes one byte of a file. */

@@ -6,11 +6,10 @@ import pino from 'pino';
 import { createMetrics } from '../../../shared/observability/index.js';
 import { advance, ZERO, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import { BatchFault } from '../hot/batch-fault.contract.js';
 import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { dataRow, streamRow, unpinRow } from '../hot/keys/index.js';
-import { openRocksStore } from '../hot/rocks-store.js';
-import type { HotStore } from '../hot/store.js';
 import { Core } from './log-core.js';
 import type { Slot } from './slot.js';
 import type { StreamEvent } from './types.js';
@@ -35,27 +34,13 @@ function forkAt(at: number): StreamRecord {
 let dir: string;
 let store: DurableStore;
 let core: Core;
-/** The next batch fails, before or after it was applied. */
-let fail: 'before' | 'after' | null = null;
+let fault: BatchFault;
 
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'firn-fork-'));
-  fail = null;
-  const over = (store: HotStore): HotStore => ({
-    get: (key) => store.get(key),
-    getMany: (keys) => store.getMany(keys),
-    scan: (range) => store.scan(range),
-    close: () => store.close(),
-    batch: async (ops, sync) => {
-      const how = fail;
-      fail = null;
-      if (how === 'before') throw new Error('the disk said no');
-      await store.batch(ops, sync);
-      if (how === 'after') throw new Error('the disk did not say');
-    },
-  });
+  fault = new BatchFault();
   const logger = pino({ level: 'silent' });
-  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => over(await openRocksStore(path)) });
+  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: fault.open });
   core = new Core({ store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => 1000 });
 });
 
@@ -87,7 +72,7 @@ describe('a fork and the pin of its source', () => {
   it.each(['before', 'after'] as const)('FORK-30 are there together or not at all when their batch fails (%s it was applied)', async (how) => {
     await both(async (source, fork) => {
       await core.stage({ slot: source, next: record({ tail: 3 as Offset }), append: { payload: Buffer.from('abc'), atMs: 1 } });
-      fail = how;
+      fault.next = how;
       await expect(made(source, fork, 'own')).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
       await settled();
       expect(source.pending?.forks).toBe(how === 'after' ? 1 : 0);
@@ -124,7 +109,7 @@ describe('a fork and the pin of its source', () => {
     await both(async (source, fork) => {
       await core.stage({ slot: source, next: record() });
       await made(source, fork);
-      fail = 'before';
+      fault.next = 'before';
       await expect(core.stage({ slot: fork, next: null })).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
       await settled();
       expect(await core.store.get(unpinRow.key(source.slot, INC, FORK_INC))).toBeUndefined();
@@ -141,7 +126,7 @@ describe('watchers of a source that is deleted and kept for its forks', () => {
       await made(source, fork);
       const events: StreamEvent[] = [];
       const stop = core.watch(source, (event) => events.push(event));
-      fail = how;
+      fault.next = how;
       await core.stage({ slot: source, next: { ...source.pending!, softDeleted: true } }).catch(() => undefined);
       await settled();
       expect(source.durable?.softDeleted).toBe(true);

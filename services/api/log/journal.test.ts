@@ -8,12 +8,12 @@ import { createMetrics } from '../../../shared/observability/index.js';
 import { advance, ZERO, type Incarnation, type Offset, type StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
+import { BatchFault } from '../hot/batch-fault.contract.js';
 import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { createHotReader } from '../hot/hot-reader.js';
 import { dataRow, journalRow, KIND, producerRow, streamRow } from '../hot/keys/index.js';
-import { openRocksStore } from '../hot/rocks-store.js';
-import type { HotOp, HotStore } from '../hot/store.js';
+import type { HotOp } from '../hot/store.js';
 import { JOURNAL_AGE_MS, JOURNAL_APPENDS_BYTES_MAX, JOURNAL_BYTES_MAX, JOURNAL_STREAMS_MIN, JOURNAL_TAIL_APPENDS_MAX } from './limits.js';
 import { Core } from './log-core.js';
 import { JournalTail, Slot } from './slot.js';
@@ -34,8 +34,8 @@ class Bed {
   /** The wall clock, which may step back, and the one that never does. */
   nowMs = 1_000;
   clockMs = 0;
-  fail: 'before' | 'after' | null = null;
-  readonly batches: (readonly HotOp[])[] = [];
+  readonly fault = new BatchFault();
+  readonly batches = this.fault.batches;
   core!: Core;
   #store!: DurableStore;
 
@@ -43,7 +43,7 @@ class Bed {
 
   static async open(dir?: string): Promise<Bed> {
     const bed = new Bed(dir ?? (await mkdtemp(join(tmpdir(), 'firn-journal-'))));
-    bed.#store = await openDurableStore({ dir: join(bed.dir, 'hot'), ackedFile: join(bed.dir, 'acked'), logger, openStore: async (path) => bed.#over(await openRocksStore(path)) });
+    bed.#store = await openDurableStore({ dir: join(bed.dir, 'hot'), ackedFile: join(bed.dir, 'acked'), logger, openStore: bed.fault.open });
     bed.core = new Core({ store: bed.#store, partitions: 1, logged: true, logger, metrics: createMetrics(), now: () => bed.nowMs, monotonic: () => bed.clockMs });
     await bed.core.start();
     bed.batches.length = 0;
@@ -56,23 +56,6 @@ class Bed {
     const dir = await mkdtemp(join(tmpdir(), 'firn-journal-'));
     await cp(this.dir, dir, { recursive: true });
     return Bed.open(dir);
-  }
-
-  #over(store: HotStore): HotStore {
-    return {
-      get: (key) => store.get(key),
-      getMany: (keys) => store.getMany(keys),
-      scan: (range) => store.scan(range),
-      close: () => store.close(),
-      batch: async (ops, sync) => {
-        const fail = this.fail;
-        this.fail = null;
-        if (fail === 'before') throw new Error('the disk said no');
-        await store.batch(ops, sync);
-        this.batches.push(ops);
-        if (fail === 'after') throw new Error('the disk did not say');
-      },
-    };
   }
 
   /** One change of one stream: what is left out stays as it is. */
@@ -241,7 +224,7 @@ describe('the journal', () => {
     const bed = await Bed.open();
     await bed.all('a');
     await bed.all('b');
-    bed.fail = when;
+    bed.fault.next = when;
     await Promise.all(KEYS.map((key) => expect(bed.change(key, 'c')).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })));
     await expect.poll(() => bed.core.healing).toBe(false);
     const bytes = when === 'after' ? 'abc' : 'ab';

@@ -10,11 +10,10 @@ import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { LogDelta, StreamRecord } from '../../../shared/storage/records/types.js';
 import type { SubscriptionBatch, UnloggedSubscriptions } from '../cold/types.js';
+import { BatchFault } from '../hot/batch-fault.contract.js';
 import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { subscriptionLoggedRow } from '../hot/keys/index.js';
-import { openRocksStore } from '../hot/rocks-store.js';
-import type { HotStore } from '../hot/store.js';
 import { Core } from '../log/log-core.js';
 import { Deliveries } from './deliveries.js';
 import { Subscriptions } from './subscriptions.js';
@@ -34,23 +33,10 @@ let refusal: Error | null;
 let receiver: Server;
 let url: string;
 let told = 0;
-let failBatch = false;
-
-function failing(store: HotStore): HotStore {
-  return {
-    get: (key) => store.get(key), getMany: (keys) => store.getMany(keys), scan: (range) => store.scan(range), close: () => store.close(),
-    batch: async (ops, sync) => {
-      if (failBatch) {
-        failBatch = false;
-        throw new Error('the disk said no');
-      }
-      await store.batch(ops, sync);
-    },
-  };
-}
+const fault = new BatchFault();
 
 async function open(): Promise<void> {
-  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => failing(await openRocksStore(path)) });
+  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: fault.open });
   const metrics = createMetrics();
   core = new Core({ store, partitions: 1, logged: false, logger, metrics, now: Date.now });
   const log = { append: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')), head: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')) };
@@ -223,7 +209,7 @@ it('a batch that failed leaves no row behind that says too much', async () => {
   await subscriptions.create(request());
   (await take()).settle(true);
   await until(() => isRowThere());
-  failBatch = true;
+  fault.next = 'before';
   await subscriptions.link('s', [KEYS[0]!]).catch(() => undefined);
   await until(async () => !(await isRowThere()));
   expect((await take()).only).toMatchObject({ links: [{ key: 'ev/a', acked: 10 }] });

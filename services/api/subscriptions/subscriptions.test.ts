@@ -9,11 +9,10 @@ import { createMetrics } from '../../../shared/observability/index.js';
 import { FirnError } from '../../../shared/protocol/errors.js';
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { StreamRecord } from '../../../shared/storage/records/types.js';
+import { BatchFault } from '../hot/batch-fault.contract.js';
 import type { DurableStore } from '../hot/durable.js';
 import { openDurableStore } from '../hot/durable-store.js';
 import { subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionLinkRow, subscriptionRow } from '../hot/keys/index.js';
-import { openRocksStore } from '../hot/rocks-store.js';
-import type { HotStore } from '../hot/store.js';
 import { Core } from '../log/log-core.js';
 import { Deliveries } from './deliveries.js';
 import { END_KEPT_MS, RETIRED_KEY_MS, SIGNING_KEYS_MAX } from './limits.js';
@@ -24,8 +23,7 @@ const logger = pino({ level: 'silent' });
 const INC = (2 ** 52 + 5) as Incarnation;
 const KEY = 'ev/a' as StreamKey;
 
-/** Fails the next batch on demand, before or after it was applied. */
-let fail: 'before' | 'after' | null = null;
+let fault: BatchFault;
 let dir: string;
 let store: DurableStore;
 let core: Core;
@@ -36,24 +34,8 @@ let url: string;
 let told: number[];
 let nowMs: number;
 
-function failing(store: HotStore): HotStore {
-  return {
-    get: (key) => store.get(key),
-    getMany: (keys) => store.getMany(keys),
-    scan: (range) => store.scan(range),
-    close: () => store.close(),
-    batch: async (ops, sync) => {
-      const how = fail;
-      fail = null;
-      if (how === 'before') throw new Error('the disk said no');
-      await store.batch(ops, sync);
-      if (how === 'after') throw new Error('the disk did not say');
-    },
-  };
-}
-
 async function open(): Promise<void> {
-  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: async (path) => failing(await openRocksStore(path)) });
+  store = await openDurableStore({ dir: join(dir, 'hot'), ackedFile: join(dir, 'acked'), logger, openStore: fault.open });
   const metrics = createMetrics();
   core = new Core({ store, partitions: 1, logged: false, logger, metrics, now: () => nowMs });
   const log = { append: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')), head: () => Promise.reject(new FirnError('STREAM_NOT_FOUND')) };
@@ -70,7 +52,7 @@ async function close(): Promise<void> {
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'firn-subscriptions-'));
   nowMs = Date.now();
-  fail = null;
+  fault = new BatchFault();
   told = [];
   receiver = createServer((req, res) => {
     let text = '';
@@ -133,7 +115,7 @@ async function rowsOf(range: { readonly from: Buffer; readonly to: Buffer }): Pr
 it('I2 a batch that fails while a subscription is made: unknown to the client, and there in the end', async () => {
   await write(KEY, state(3), 3);
   await subscriptions.jwks();
-  fail = 'before';
+  fault.next = 'before';
   await expect(subscriptions.create(request())).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
   await until(async () => (await acked()).length === 1);
   expect((await subscriptions.create(request())).created).toBe(false);
@@ -145,7 +127,7 @@ it('I2 a batch that fails while a subscription is made: unknown to the client, a
 it('I5 an append whose batch was there although it failed is found, and wakes', async () => {
   await write(KEY, state(3), 3);
   await subscriptions.create(request());
-  fail = 'after';
+  fault.next = 'after';
   await expect(write(KEY, state(5), 2)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
   await until(() => told.length === 1);
   await until(async () => (await acked())[0] === 5);
@@ -153,7 +135,7 @@ it('I5 an append whose batch was there although it failed is found, and wakes', 
 
 it('I2 SUB-20 a deletion whose batch failed is done in the end', async () => {
   await subscriptions.create(request());
-  fail = 'before';
+  fault.next = 'before';
   await expect(subscriptions.delete('s')).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' });
   await expect(subscriptions.get('s')).rejects.toMatchObject({ code: 'SUBSCRIPTION_NOT_FOUND' });
   await until(async () => !core.healing && (await rowsOf(subscriptionRow.range())) === 0);
