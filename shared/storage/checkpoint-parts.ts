@@ -8,6 +8,7 @@ import { BadBytes, ByteReader, ByteWriter } from './codec.js';
 import { CheckpointOrder, readCheckpointItem, writeCheckpointItem, type CheckpointItem } from './checkpoint-item.js';
 import { crc32c, crc32cOf, storedSum } from './crc.js';
 import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX, FRAME_TARGET_BYTES_MAX, checkFrame, encodeFrame, frameLengthAt, rawOf, type EncodedFrame } from './frame.js';
+import { lengthOf } from './pieces.js';
 
 const WHAT = 'part of a checkpoint';
 const CHECKPOINT_PART_BYTES_MAX = 33_554_432;
@@ -85,7 +86,7 @@ export class CheckpointWriter {
     this.bytesMax = MAGIC.length + TRAILER_BYTES;
     const body: Buffer[] = [MAGIC, ...(await Promise.all(frames)).map((frame) => frame.bytes)];
     body.push(trailerOf(body, frames.length));
-    const bytes = body.reduce((sum, piece) => sum + piece.length, 0);
+    const bytes = lengthOf(body);
     return { part, bytes, crc: crc32cOf(body), streams, body };
   }
 }

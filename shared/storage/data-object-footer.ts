@@ -8,6 +8,7 @@ import type { Incarnation, Offset } from '../protocol/types.js';
 import { BadBytes, openSealed, sealed, unsealed, type ByteReader } from './codec.js';
 import { crc32c, crc32cOf, storedSum } from './crc.js';
 import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX } from './frame.js';
+import { lengthOf } from './pieces.js';
 import { readIncarnation } from './records/stream-record.js';
 
 const VERSION = 1;
@@ -198,7 +199,7 @@ function decodeDirectory(bytes: Buffer, pagesBytes: number): PageEntry[] {
 function encodeTrailer(footer: readonly Buffer[], directoryBytes: number): Buffer {
   const trailer = Buffer.alloc(TRAILER_BYTES);
   trailer.writeUInt32LE(directoryBytes, 0);
-  trailer.writeUInt32LE(footer.reduce((sum, part) => sum + part.length, 0), 4);
+  trailer.writeUInt32LE(lengthOf(footer), 4);
   trailer.writeUInt32LE(crc32cOf(footer), 8);
   trailer.writeUInt32LE(storedSum(crc32c(trailer.subarray(0, 12))), 12);
   trailer.set(DATA_OBJECT_MAGIC, 16);

@@ -10,6 +10,7 @@ import { crc32c, crc32cCombine } from './crc.js';
 import { DATA_OBJECT_MAGIC, FOOTER_BYTES_MAX, ITEMS_MAX, encodeFooter, type ItemEntry } from './data-object-footer.js';
 import { ITEM_HEADER_BYTES_MAX, encodeItemHeader, type RefInObject } from './data-object-item.js';
 import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX, FRAME_SUM_BYTES, FRAME_TARGET_BYTES, FRAME_TARGET_BYTES_MAX, FRAME_TARGET_BYTES_MIN, encodeFrame, type EncodedFrame } from './frame.js';
+import { lengthOf } from './pieces.js';
 import { SMALL_SNAPSHOT_BYTES_MAX, encodeSnapshotBody, type SnapshotIdentity } from './snapshot-body.js';
 
 export { blockIn, readFrame } from './frame.js';
@@ -105,7 +106,7 @@ export class DataObjectWriter {
       this.items,
     );
     const body = [DATA_OBJECT_MAGIC, ...frames.map((frame) => frame.bytes), ...footer];
-    const bytes = body.reduce((sum, part) => sum + part.length, 0);
+    const bytes = lengthOf(body);
     if (bytes > DATA_OBJECT_BYTES_MAX) throw new Error(`a data object of ${bytes} bytes`);
     return { body, bytes, crc: objectSum(frames, footer), items: withRefs(this.items, frames) };
   }

@@ -4,6 +4,7 @@
  * Owns: what a call and its outcome are called in the metrics. Promises: it changes nothing of what the store does; a body counts when it is through, a part of a stream when it was read.
  */
 import { ObjectDamaged, ObjectMissing, StoreRefused, StoreUnavailable, type ByteRange, type ObjectInfoListed, type ObjectStore, type PutOutcome, type UploadSweep } from './object-store.js';
+import { lengthOf } from './pieces.js';
 
 export const STORE_OPS = ['put', 'put-large', 'get', 'size', 'list', 'delete', 'sweep'] as const;
 export const STORE_OUTCOMES = ['ok', 'exists', 'missing', 'damaged', 'unavailable', 'refused', 'cancelled', 'failed'] as const;
@@ -86,7 +87,7 @@ export class MeasuredStore implements ObjectStore {
   async putOnce(key: string, body: Buffer | readonly Buffer[], signal?: AbortSignal): Promise<PutOutcome> {
     const outcome = await this.#counted('put', signal, () => this.inner.putOnce(key, body, signal), (done) => (done === 'created' ? 'ok' : 'exists'));
     const parts: readonly Buffer[] = Buffer.isBuffer(body) ? [body] : body;
-    this.meter.bytes('written', parts.reduce((sum, part) => sum + part.length, 0));
+    this.meter.bytes('written', lengthOf(parts));
     return outcome;
   }
 

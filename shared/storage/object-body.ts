@@ -2,13 +2,14 @@
  * What bodies and ranges an object store takes, the same for every implementation.
  */
 import type { ByteRange } from './object-store.js';
+import { lengthOf } from './pieces.js';
 
 /** Largest body of `putOnce`, bytes. */
 const PUT_ONCE_BYTES_MAX = 67_108_864;
 
 /** The length of a body that `putOnce` takes. Throws RangeError. */
 export function putOnceBytes(key: string, parts: readonly Buffer[]): number {
-  const bytes = parts.reduce((sum, part) => sum + part.length, 0);
+  const bytes = lengthOf(parts);
   if (bytes > PUT_ONCE_BYTES_MAX) throw new RangeError(`${bytes} bytes for ${key}, at most ${PUT_ONCE_BYTES_MAX} in one put`);
   return bytes;
 }
@@ -16,7 +17,7 @@ export function putOnceBytes(key: string, parts: readonly Buffer[]): number {
 /** Throws RangeError for what is not a range. */
 export function checkRange(range: ByteRange | undefined): void {
   if (range !== undefined && !(Number.isSafeInteger(range.from) && Number.isSafeInteger(range.length) && range.from >= 0 && range.length >= 0)) {
-    throw new RangeError(`no range ${range.from}+${range.length}`);
+    throw new RangeError(`${range.length} bytes from ${range.from} are no range: both are whole numbers from 0 on`);
   }
 }
 

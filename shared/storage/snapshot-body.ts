@@ -17,6 +17,11 @@ export const SMALL_SNAPSHOT_BYTES_MAX = 1_048_576;
 
 export type SnapshotIdentity = Pick<SnapshotRecord, 'offset' | 'contentType' | 'digest' | 'bytes' | 'crc' | 'publishedAtMs'>;
 
+/** Whether two are one snapshot of a stream, its bytes included. */
+export function sameSnapshot(a: Omit<SnapshotIdentity, 'publishedAtMs'>, b: Omit<SnapshotIdentity, 'publishedAtMs'>): boolean {
+  return a.offset === b.offset && a.digest === b.digest && a.crc === b.crc && a.bytes === b.bytes && a.contentType === b.contentType;
+}
+
 export interface SnapshotBody extends SnapshotIdentity {
   /** A view of the input, no copy. */
   readonly body: Buffer;

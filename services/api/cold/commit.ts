@@ -9,7 +9,7 @@ import { decodeBlockHead } from '../../../shared/storage/block.js';
 import { parseDataObject, type DataObjectItem } from '../../../shared/storage/data-object.js';
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { objectKey } from '../../../shared/storage/records/object-id.js';
-import { decodeSnapshotBody } from '../../../shared/storage/snapshot-body.js';
+import { decodeSnapshotBody, sameSnapshot } from '../../../shared/storage/snapshot-body.js';
 import type { BlockRef, ColdRef, LogDelta, ObjectInfo, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import type { LogCore } from '../log/core.js';
 import { isHotDamage, isUnreadable } from './damage.js';
@@ -70,10 +70,6 @@ class Gathered {
     if (!this.stream.packSnapshot || planned === null || !sameSnapshot(planned, packed)) this.broken = 'an object holds another snapshot';
     else this.snapshot = { ...item.ref, object: object.id };
   }
-}
-
-function sameSnapshot(a: Pick<SnapshotRecord, 'offset' | 'digest' | 'crc' | 'bytes'>, b: Pick<SnapshotRecord, 'offset' | 'digest' | 'crc' | 'bytes'>): boolean {
-  return a.offset === b.offset && a.digest === b.digest && a.crc === b.crc && a.bytes === b.bytes;
 }
 
 /** What the node holds of an open seal. */

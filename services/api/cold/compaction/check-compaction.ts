@@ -11,7 +11,7 @@ import type { ObjectStore } from '../../../../shared/storage/object-store.js';
 import { refsSum } from '../../../../shared/storage/records/cold-ref.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import type { BlockRef, ColdRef, CompactedRange, CompactedSnapshot, ObjectInfo } from '../../../../shared/storage/records/types.js';
-import { decodeSnapshotBody, type SnapshotIdentity } from '../../../../shared/storage/snapshot-body.js';
+import { decodeSnapshotBody, sameSnapshot, type SnapshotIdentity } from '../../../../shared/storage/snapshot-body.js';
 import { isSourceDamage, SourceFrames } from '../../../../shared/storage/source-frames.js';
 import { Pace } from '../../../../shared/time/pace.js';
 import type { PlanSource } from '../../../worker/node-port.js';
@@ -155,8 +155,4 @@ async function faultOf(one: Gathered, frames: SourceFrames): Promise<Omit<Source
     if (!isSourceDamage(error)) throw error;
     return { damaged: true, why: error.message };
   }
-}
-
-function sameSnapshot(a: SnapshotIdentity, b: SnapshotIdentity): boolean {
-  return a.offset === b.offset && a.digest === b.digest && a.crc === b.crc && a.bytes === b.bytes && a.contentType === b.contentType;
 }
