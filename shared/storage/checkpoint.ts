@@ -4,7 +4,7 @@
  * Owns: version | compression u8 | raw length | body | stored sum of everything before. Written last, by create-once, so a checkpoint whose manifest exists is whole.
  * Promises: it is made from objects alone and says for every object whether a reference names it still, or which record dropped the last one (I8).
  */
-import { BadBytes, ByteReader, ByteWriter, openSealed, sealed } from './codec.js';
+import { BadBytes, ByteReader, ByteWriter, encodeStored, openStored } from './codec.js';
 import type { CheckpointPartInfo } from './checkpoint-parts.js';
 import { SEQ_MAX, checkpointPartKey } from './keys.js';
 import { ATTEMPT_MAX, OBJECT_INFO_BYTES_MIN, PART_MAX, SESSION_MAX, readObjectInfo, writeObjectInfo } from './records/object-id.js';
@@ -68,7 +68,7 @@ export function encodeCheckpointManifest(manifest: CheckpointManifest): Buffer {
   const packed = compressNow(raw);
   const stored = packed.length < raw.length ? packed : raw;
   if (raw.length > MANIFEST_RAW_BYTES_MAX || stored.length > MANIFEST_BYTES_MAX - 64) throw new RangeError(`a checkpoint's manifest of ${stored.length} bytes`);
-  return sealed(VERSION, stored, (envelope, bytes) => {
+  return encodeStored(VERSION, stored, (envelope, bytes) => {
     envelope.u8(stored === raw ? STORED : ZSTD);
     envelope.varint(raw.length);
     envelope.bytes(bytes);
@@ -78,7 +78,7 @@ export function encodeCheckpointManifest(manifest: CheckpointManifest): Buffer {
 /** Throws `BadBytes`. */
 export function decodeCheckpointManifest(buffer: Buffer): CheckpointManifest {
   if (buffer.length > MANIFEST_BYTES_MAX) throw new BadBytes(WHAT, `${buffer.length} bytes`);
-  const envelope = openSealed(buffer, WHAT, VERSION);
+  const envelope = openStored(buffer, WHAT, VERSION);
   const compression = envelope.u8();
   const rawBytes = envelope.varint(MANIFEST_RAW_BYTES_MAX);
   const stored = envelope.bytes(MANIFEST_BYTES_MAX);

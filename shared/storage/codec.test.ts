@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BadBytes, ByteReader, ByteWriter, STRING_BYTES_MAX, sealed, unsealed } from './codec.js';
+import { BadBytes, ByteReader, ByteWriter, decodeStored, encodeStored, STRING_BYTES_MAX } from './codec.js';
 import { expectEveryDamageRefused } from './decoder.contract.js';
 
 function written(write: (writer: ByteWriter) => void): Buffer {
@@ -79,17 +79,17 @@ describe('fields', () => {
   });
 });
 
-describe('envelope', () => {
+describe('stored values', () => {
   it('I9 refuses damage and unknown versions', () => {
-    const value = sealed(7, 'some text', (writer, text) => writer.string(text));
-    const decode = (bytes: Buffer): string => unsealed(bytes, 'sample', 7, (reader) => reader.string());
+    const value = encodeStored(7, 'some text', (writer, text) => writer.string(text));
+    const decode = (bytes: Buffer): string => decodeStored(bytes, 'sample', 7, (reader) => reader.string());
     expect(decode(value)).toBe('some text');
     expectEveryDamageRefused(value, decode);
-    expect(() => unsealed(value, 'sample', 8, (reader) => reader.string())).toThrow('format version 7');
+    expect(() => decodeStored(value, 'sample', 8, (reader) => reader.string())).toThrow('format version 7');
   });
 
   it('is usable again after a writer threw', () => {
-    expect(() => sealed(1, null, (writer) => writer.varint(-1))).toThrow();
-    expect(unsealed(sealed(1, 'x', (writer, text) => writer.string(text)), 'sample', 1, (reader) => reader.string())).toBe('x');
+    expect(() => encodeStored(1, null, (writer) => writer.varint(-1))).toThrow();
+    expect(decodeStored(encodeStored(1, 'x', (writer, text) => writer.string(text)), 'sample', 1, (reader) => reader.string())).toBe('x');
   });
 });

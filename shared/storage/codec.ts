@@ -260,11 +260,11 @@ export class ByteReader {
   }
 }
 
-/** One scratch for all small values: encoders are synchronous and do not nest through `sealed`. */
+/** One scratch for all small values: encoders are synchronous and do not nest through `encodeStored`. */
 const shared = new ByteWriter(4_096);
 
-/** `version | what `write` writes | CRC32C of all that`. `write` must be synchronous and must not call `sealed` itself. */
-export function sealed<T>(version: number, value: T, write: (writer: ByteWriter, value: T) => void): Buffer {
+/** A stored value: `version | what `write` writes | stored sum of all that` (docs/formats.md). `write` must be synchronous and must not call `encodeStored` itself. */
+export function encodeStored<T>(version: number, value: T, write: (writer: ByteWriter, value: T) => void): Buffer {
   const writer = shared.reset();
   writer.u8(version);
   write(writer, value);
@@ -272,16 +272,16 @@ export function sealed<T>(version: number, value: T, write: (writer: ByteWriter,
   return writer.take();
 }
 
-/** Checks version and sum of a value made by `sealed` and reads its fields, all of them. */
-export function unsealed<T>(buffer: Buffer, what: string, version: number, read: (reader: ByteReader) => T): T {
-  const reader = openSealed(buffer, what, version);
+/** Checks version and sum of a value made by `encodeStored` and reads its fields, all of them. */
+export function decodeStored<T>(buffer: Buffer, what: string, version: number, read: (reader: ByteReader) => T): T {
+  const reader = openStored(buffer, what, version);
   const value = read(reader);
   reader.end();
   return value;
 }
 
-/** The reader over the fields of a value made by `sealed`, its version and sum already checked. */
-export function openSealed(buffer: Buffer, what: string, version: number): ByteReader {
+/** The reader over the fields of a value made by `encodeStored`, its version and sum already checked. */
+export function openStored(buffer: Buffer, what: string, version: number): ByteReader {
   if (buffer.length < 5) throw new BadBytes(what, 'cut short');
   const sumAt = buffer.length - 4;
   // The version first: an unknown one may have its sum elsewhere.

@@ -5,7 +5,7 @@
  * page is sorted by incarnation, offset and kind, and the directory tells the first of each, so that one range is found by three reads.
  */
 import type { Incarnation, Offset } from '../protocol/types.js';
-import { BadBytes, openSealed, sealed, unsealed, type ByteReader } from './codec.js';
+import { BadBytes, decodeStored, encodeStored, openStored, type ByteReader } from './codec.js';
 import { crc32c, crc32cOf, storedSum } from './crc.js';
 import { FRAME_OVERHEAD_BYTES, FRAME_RAW_BYTES_MAX } from './frame.js';
 import { lengthOf } from './pieces.js';
@@ -73,7 +73,7 @@ export function encodeFooter(frames: readonly FrameEntry[], items: readonly Item
     const part = sorted.slice(at, at + PAGE_ENTRIES);
     pages.push({ kind: ITEMS, bytes: encodeItemPage(part), count: part.length, first: part[0] ?? null });
   }
-  const directory = sealed(VERSION, pages, (writer, all) => {
+  const directory = encodeStored(VERSION, pages, (writer, all) => {
     writer.varint(all.length);
     for (const page of all) {
       writer.u8(page.kind);
@@ -113,7 +113,7 @@ export function decodeFooter(object: Buffer): Footer {
 }
 
 function encodeFramePage(frames: readonly FrameEntry[]): Buffer {
-  return sealed(VERSION, frames, (writer, all) => {
+  return encodeStored(VERSION, frames, (writer, all) => {
     writer.varint(all.length);
     for (const frame of all) {
       writer.varint(frame.frameBytes);
@@ -124,13 +124,13 @@ function encodeFramePage(frames: readonly FrameEntry[]): Buffer {
 }
 
 function decodeFramePage(bytes: Buffer): FrameEntry[] {
-  return unsealed(bytes, 'footer', VERSION, (reader) =>
+  return decodeStored(bytes, 'footer', VERSION, (reader) =>
     reader.many(6, () => ({ frameBytes: reader.varint(FRAME_RAW_BYTES_MAX + FRAME_OVERHEAD_BYTES), rawBytes: reader.varint(FRAME_RAW_BYTES_MAX), crc: reader.u32() })),
   );
 }
 
 function encodeItemPage(items: readonly ItemEntry[]): Buffer {
-  return sealed(VERSION, items, (writer, all) => {
+  return encodeStored(VERSION, items, (writer, all) => {
     writer.varint(all.length);
     let incarnation = 0;
     for (const item of all) {
@@ -148,7 +148,7 @@ function encodeItemPage(items: readonly ItemEntry[]): Buffer {
 
 function decodeItemPage(bytes: Buffer, first: { readonly incarnation: number; readonly start: number } | null): ItemEntry[] {
   let incarnation = 0;
-  const reader = openSealed(bytes, 'footer', VERSION);
+  const reader = openStored(bytes, 'footer', VERSION);
   const items = reader.many(7, () => {
     incarnation += reader.varint(Number.MAX_SAFE_INTEGER - incarnation);
     return readItem(reader, incarnation);
@@ -182,7 +182,7 @@ interface PageEntry {
 }
 
 function decodeDirectory(bytes: Buffer, pagesBytes: number): PageEntry[] {
-  return unsealed(bytes, 'footer', VERSION, (reader) => {
+  return decodeStored(bytes, 'footer', VERSION, (reader) => {
     let left = pagesBytes;
     const pages = reader.many(3, (): PageEntry => {
       const kind = reader.u8();

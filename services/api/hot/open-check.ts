@@ -4,7 +4,7 @@
  * Owns: the format row and the row `verified`. Promises: a directory that passes holds every acknowledged batch; one that does not is left as it is, so that every
  * later open refuses it too.
  */
-import { BadBytes, sealed, unsealed } from '../../../shared/storage/codec.js';
+import { BadBytes, decodeStored, encodeStored } from '../../../shared/storage/codec.js';
 import type { Acked } from './acked-file.js';
 import { checkedGet } from './checked-reads.js';
 import { HotStoreDamaged } from './durable.js';
@@ -130,12 +130,12 @@ function metaOp(name: string, value: Buffer): HotOp {
 }
 
 function encodeVerified(verified: Verified): Buffer {
-  return sealed(VERIFIED_VERSION, verified, (writer, value) => {
+  return encodeStored(VERIFIED_VERSION, verified, (writer, value) => {
     writer.varint(value.n);
     writer.u32(value.crc);
   });
 }
 
 function decodeVerified(value: Buffer): Verified {
-  return unsealed(value, 'verified row', VERIFIED_VERSION, (reader) => ({ n: reader.varint(), crc: reader.u32() }));
+  return decodeStored(value, 'verified row', VERIFIED_VERSION, (reader) => ({ n: reader.varint(), crc: reader.u32() }));
 }

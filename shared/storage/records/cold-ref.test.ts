@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Offset } from '../../protocol/types.js';
-import { BadBytes, sealed } from '../codec.js';
+import { BadBytes, encodeStored } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
 import { anyColdRef, sampleColdRef } from './arbitrary.contract.js';
 import { decodeColdRef, encodeColdRef } from './cold-ref.js';
@@ -17,7 +17,7 @@ describe('cold reference', () => {
 
   it('covers at least one byte below 2^53', () => {
     expect(() => encodeColdRef(sampleColdRef({ end: 1_000 as Offset }))).toThrow();
-    const ref = (start: number, bytes: number): Buffer => sealed(1, null, (writer) => [start, bytes].forEach((value) => writer.varint(value)));
+    const ref = (start: number, bytes: number): Buffer => encodeStored(1, null, (writer) => [start, bytes].forEach((value) => writer.varint(value)));
     expect(() => decodeColdRef(ref(4, 0))).toThrow(BadBytes);
     expect(() => decodeColdRef(ref(Number.MAX_SAFE_INTEGER, 1))).toThrow(BadBytes);
   });

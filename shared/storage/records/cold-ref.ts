@@ -4,7 +4,7 @@
  * Owns: its bytes, alone (a row of the hot store) and embedded in log records and checkpoints.
  */
 import type { Offset } from '../../protocol/types.js';
-import { ByteWriter, sealed, unsealed, type ByteReader } from '../codec.js';
+import { ByteWriter, decodeStored, encodeStored, type ByteReader } from '../codec.js';
 import { crc32c } from '../crc.js';
 import { readObjectId, sameObject, writeObjectId } from './object-id.js';
 import type { BlockRef, ColdRef, CompactedRange } from './types.js';
@@ -13,11 +13,11 @@ const VERSION = 1;
 const COLD_REF_BYTES_MIN = 16;
 
 export function encodeColdRef(ref: ColdRef): Buffer {
-  return sealed(VERSION, ref, (writer, value) => writeColdRef(writer, value));
+  return encodeStored(VERSION, ref, (writer, value) => writeColdRef(writer, value));
 }
 
 export function decodeColdRef(buffer: Buffer): ColdRef {
-  return unsealed(buffer, 'cold reference', VERSION, readColdRef);
+  return decodeStored(buffer, 'cold reference', VERSION, readColdRef);
 }
 
 function writeColdRef(writer: ByteWriter, ref: ColdRef): void {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
-import { BadBytes, sealed } from '../codec.js';
+import { BadBytes, encodeStored } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
 import { anyBlockRef, anyColdRef, anyCrc, anyIncarnation, anyKey, anyLinkCursor, anyNamedLink, anyNamedProducer, anyObjectId, anyObjectInfo, anySnapshot, anyStreamRecord, anySubscriptionConfig, anyText, anyTimeMs, sampleColdRef, sampleProducer, sampleStreamRecord, sampleSubscription } from './arbitrary.contract.js';
 import { decodeLogEntry, encodeLogEntry } from './log-entry.js';
@@ -95,7 +95,7 @@ describe('log entry', () => {
   it('refuses positions beyond their digits, unknown kinds and lengths that are not checked', () => {
     expect(() => encodeLogEntry(record([], { session: 262_144 }))).toThrow(RangeError);
     expect(() => encodeLogEntry({ kind: 'fence', partition: 0, session: 1, seq: 10_000_000_000, fencedBy: 2 })).toThrow(RangeError);
-    const made = (...numbers: number[]): Buffer => sealed(1, null, (writer) => numbers.forEach((value) => writer.varint(value)));
+    const made = (...numbers: number[]): Buffer => encodeStored(1, null, (writer) => numbers.forEach((value) => writer.varint(value)));
     const head = [0, 0, 0, 3, 8];
     expect(() => decodeLogEntry(made(2, 0, 0, 3, 8, 0))).toThrow('unknown kind 2');
     expect(() => decodeLogEntry(made(1, 1, 0, 3, 8, 4))).toThrow('compressed fence');

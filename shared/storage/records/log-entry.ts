@@ -4,7 +4,7 @@
  * Owns: its bytes: version | kind | compression | partition, session, seq | body length | body | CRC32C of everything before. The body of a record
  * is compressed when that makes it shorter.
  */
-import { BadBytes, ByteReader, ByteWriter, sealed, openSealed } from '../codec.js';
+import { BadBytes, ByteReader, ByteWriter, encodeStored, openStored } from '../codec.js';
 import { SEQ_MAX } from '../keys.js';
 import type { Offset, StreamKey } from '../../protocol/types.js';
 import { PARTITIONS_MAX } from '../slots.js';
@@ -41,7 +41,7 @@ const body = new ByteWriter(16_384);
 /** Throws RangeError beyond the limits of a single PUT, Error for a record that breaks an invariant. */
 export function encodeLogEntry(entry: LogEntry): Buffer {
   if (entry.kind === 'fence') {
-    return sealed(VERSION, entry, (writer, fence) => {
+    return encodeStored(VERSION, entry, (writer, fence) => {
       writeHead(writer, FENCE, STORED, fence);
       writer.varint(fence.fencedBy);
     });
@@ -50,7 +50,7 @@ export function encodeLogEntry(entry: LogEntry): Buffer {
   if (raw.length > LOG_ENTRY_RAW_BYTES_MAX) throw new RangeError(`a log record of ${raw.length} bytes`);
   const packed = raw.length >= COMPRESS_FROM_BYTES ? compressNow(raw) : raw;
   const stored = packed.length < raw.length ? packed : raw;
-  const bytes = sealed(VERSION, entry, (writer, record) => {
+  const bytes = encodeStored(VERSION, entry, (writer, record) => {
     writeHead(writer, RECORD, stored === raw ? STORED : ZSTD, record);
     writer.varint(raw.length);
     writer.bytes(stored);
@@ -62,7 +62,7 @@ export function encodeLogEntry(entry: LogEntry): Buffer {
 /** Throws `BadBytes`. */
 export function decodeLogEntry(buffer: Buffer): LogEntry {
   if (buffer.length > LOG_ENTRY_BYTES_MAX) throw new BadBytes(WHAT, `${buffer.length} bytes`);
-  const reader = openSealed(buffer, WHAT, VERSION);
+  const reader = openStored(buffer, WHAT, VERSION);
   const kind = reader.u8();
   const compression = reader.u8();
   const position = { partition: reader.varint(PARTITIONS_MAX - 1), session: reader.varint(SESSION_MAX), seq: reader.varint(SEQ_MAX) };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BadBytes, sealed, unsealed } from '../codec.js';
+import { BadBytes, decodeStored, encodeStored } from '../codec.js';
 import { anyObjectId } from './arbitrary.contract.js';
 import { objectKey, objectPrefix, parseObjectKey, readObjectId, sameObject, writeObjectId } from './object-id.js';
 import type { ObjectId } from './types.js';
@@ -13,7 +13,7 @@ describe('object id', () => {
       fc.property(anyObjectId, (id) => {
         expect(parseObjectKey(objectKey(id))).toEqual(id);
         expect(objectKey(id).startsWith(objectPrefix(id.partition, id.kind))).toBe(true);
-        expect(unsealed(sealed(1, id, writeObjectId), 'object id', 1, readObjectId)).toEqual(id);
+        expect(decodeStored(encodeStored(1, id, writeObjectId), 'object id', 1, readObjectId)).toEqual(id);
         expect(sameObject(id, { ...id })).toBe(true);
         expect(sameObject(id, { ...id, part: id.part + 1 })).toBe(false);
       }),
@@ -46,8 +46,8 @@ describe('object id', () => {
     const id = { kind: 'segment', partition: 0, session: 0, plan: 0, attempt: 0, part: 0 } as const;
     for (const changes of [{ partition: 1_024 }, { session: 262_144 }, { plan: 10_000_000_000 }, { attempt: 10_000 }, { part: 100_000 }, { part: -1 }, { plan: 1.5 }]) {
       expect(() => objectKey({ ...id, ...changes })).toThrow(RangeError);
-      expect(() => sealed(1, { ...id, ...changes }, writeObjectId)).toThrow(RangeError);
+      expect(() => encodeStored(1, { ...id, ...changes }, writeObjectId)).toThrow(RangeError);
     }
-    expect(() => unsealed(sealed(1, null, (writer) => writer.raw(Buffer.from([3, 0, 0, 0, 0, 0]))), 'object id', 1, readObjectId)).toThrow(BadBytes);
+    expect(() => decodeStored(encodeStored(1, null, (writer) => writer.raw(Buffer.from([3, 0, 0, 0, 0, 0]))), 'object id', 1, readObjectId)).toThrow(BadBytes);
   });
 });

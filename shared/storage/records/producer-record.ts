@@ -4,7 +4,7 @@
  * Owns: its bytes, alone (a row of the hot store, the id in its key) and with its id in log records, plans and checkpoints.
  */
 import type { Offset } from '../../protocol/types.js';
-import { sealed, unsealed, type ByteReader, type ByteWriter } from '../codec.js';
+import { decodeStored, encodeStored, type ByteReader, type ByteWriter } from '../codec.js';
 import type { NamedProducer, ProducerRecord } from './types.js';
 
 const VERSION = 1;
@@ -20,11 +20,11 @@ const REPLACED_EMPTY = 32;
 const FLAGS_ALL = 63;
 
 export function encodeProducerRecord(record: ProducerRecord): Buffer {
-  return sealed(VERSION, record, writeProducerRecord);
+  return encodeStored(VERSION, record, writeProducerRecord);
 }
 
 export function decodeProducerRecord(buffer: Buffer): ProducerRecord {
-  return unsealed(buffer, 'producer record', VERSION, readProducerRecord);
+  return decodeStored(buffer, 'producer record', VERSION, readProducerRecord);
 }
 
 export function writeNamedProducer(writer: ByteWriter, producer: NamedProducer): void {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BadBytes, sealed } from '../codec.js';
+import { BadBytes, encodeStored } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
 import { anySnapshot, sampleColdRef, sampleStreamRecord } from './arbitrary.contract.js';
 import { decodeSnapshotRecord, encodeSnapshotRecord } from './snapshot-record.js';
@@ -25,7 +25,7 @@ describe('snapshot record', () => {
     for (const place of [good.length - 5, good.length - 6]) {
       const fields = Buffer.from(good.subarray(1, good.length - 4));
       fields[place - 1] = 3;
-      expect(() => decodeSnapshotRecord(sealed(1, null, (writer) => writer.raw(fields)))).toThrow(BadBytes);
+      expect(() => decodeSnapshotRecord(encodeStored(1, null, (writer) => writer.raw(fields)))).toThrow(BadBytes);
     }
   });
 });

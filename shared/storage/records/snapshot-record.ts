@@ -4,7 +4,7 @@
  * Owns: its bytes, alone (a superseded snapshot's row) and embedded in a stream record or a log record.
  */
 import type { Offset } from '../../protocol/types.js';
-import { sealed, unsealed, type ByteReader, type ByteWriter } from '../codec.js';
+import { decodeStored, encodeStored, type ByteReader, type ByteWriter } from '../codec.js';
 import { readBlockRef, writeBlockRef } from './cold-ref.js';
 import { readObjectId, writeObjectId } from './object-id.js';
 import type { SnapshotRecord } from './types.js';
@@ -16,11 +16,11 @@ const Hot = { none: 0, inline: 1, staging: 2 } as const;
 const Cold = { none: 0, block: 1, object: 2 } as const;
 
 export function encodeSnapshotRecord(record: SnapshotRecord): Buffer {
-  return sealed(VERSION, record, writeSnapshotRecord);
+  return encodeStored(VERSION, record, writeSnapshotRecord);
 }
 
 export function decodeSnapshotRecord(buffer: Buffer): SnapshotRecord {
-  return unsealed(buffer, 'snapshot record', VERSION, readSnapshotRecord);
+  return decodeStored(buffer, 'snapshot record', VERSION, readSnapshotRecord);
 }
 
 export function writeSnapshotRecord(writer: ByteWriter, record: SnapshotRecord): void {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset } from '../../protocol/types.js';
-import { BadBytes, sealed } from '../codec.js';
+import { BadBytes, encodeStored } from '../codec.js';
 import { expectEveryDamageRefused } from '../decoder.contract.js';
 import { anyStreamRecord, sampleOrigin, sampleStreamRecord } from './arbitrary.contract.js';
 import { copyStreamRecord, decodeStreamRecord, encodeStreamRecord } from './stream-record.js';
@@ -34,7 +34,7 @@ describe('stream record', () => {
     ]) {
       expect(() => encodeStreamRecord(sampleStreamRecord(changes))).toThrow('stream record');
     }
-    expect(() => decodeStreamRecord(sealed(1, null, (writer) => [0, 2 ** 52, 0, 0, 5, 6, 5, 5, 0, 0, 0, 0].forEach((value) => writer.varint(value))))).toThrow(/retained 6 beyond tail 5/);
+    expect(() => decodeStreamRecord(encodeStored(1, null, (writer) => [0, 2 ** 52, 0, 0, 5, 6, 5, 5, 0, 0, 0, 0].forEach((value) => writer.varint(value))))).toThrow(/retained 6 beyond tail 5/);
   });
 
   it('refuses numbers that no record has', () => {
@@ -46,14 +46,14 @@ describe('stream record', () => {
   it('refuses fields, flags and bytes it does not know behind a good checksum', () => {
     const good = encodeStreamRecord(sampleStreamRecord({ snapshot: null, forks: 1 }));
     const fields = good.subarray(1, good.length - 4);
-    expect(() => decodeStreamRecord(sealed(1, null, (writer) => writer.raw(Buffer.concat([fields, Buffer.from([0])]))))).toThrow('too many');
+    expect(() => decodeStreamRecord(encodeStored(1, null, (writer) => writer.raw(Buffer.concat([fields, Buffer.from([0])]))))).toThrow('too many');
     const flags = Buffer.from(fields);
     // The last two bytes: flags and count of forks.
     flags[flags.length - 2] = 0xff;
-    expect(() => decodeStreamRecord(sealed(1, null, (writer) => writer.raw(flags)))).toThrow('unknown flags');
-    expect(() => decodeStreamRecord(sealed(2, null, (writer) => writer.raw(fields)))).toThrow('format version 2');
+    expect(() => decodeStreamRecord(encodeStored(1, null, (writer) => writer.raw(flags)))).toThrow('unknown flags');
+    expect(() => decodeStreamRecord(encodeStored(2, null, (writer) => writer.raw(fields)))).toThrow('format version 2');
     for (let length = 0; length < fields.length; length++) {
-      expect(() => decodeStreamRecord(sealed(1, null, (writer) => writer.raw(fields.subarray(0, length))))).toThrow(BadBytes);
+      expect(() => decodeStreamRecord(encodeStored(1, null, (writer) => writer.raw(fields.subarray(0, length))))).toThrow(BadBytes);
     }
   });
 

@@ -5,7 +5,7 @@
  * Promises: what is written and what is read both satisfy the order of the frontiers (I1).
  */
 import type { Incarnation, Offset, StreamKey } from '../../protocol/types.js';
-import { sealed, unsealed, type ByteReader, type ByteWriter } from '../codec.js';
+import { decodeStored, encodeStored, type ByteReader, type ByteWriter } from '../codec.js';
 import { readSnapshotRecord, writeSnapshotRecord } from './snapshot-record.js';
 import type { ClosedBy, ForkOrigin, StreamRecord } from './types.js';
 
@@ -24,11 +24,11 @@ const FORKS = 128;
 
 
 export function encodeStreamRecord(record: StreamRecord): Buffer {
-  return sealed(VERSION, record, writeStreamRecord);
+  return encodeStored(VERSION, record, writeStreamRecord);
 }
 
 export function decodeStreamRecord(buffer: Buffer): StreamRecord {
-  return unsealed(buffer, 'stream record', VERSION, readStreamRecord);
+  return decodeStored(buffer, 'stream record', VERSION, readStreamRecord);
 }
 
 export function writeStreamRecord(writer: ByteWriter, record: StreamRecord): void {

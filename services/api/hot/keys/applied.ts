@@ -1,5 +1,5 @@
 /** How far the log of a partition was applied to this store: `kind | partition (2)` -> session, sequence, slices done of the record in work. */
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putU16, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -27,13 +27,13 @@ export const appliedRow = {
     return decoded;
   },
   encode(applied: Applied): Buffer {
-    return sealed(VERSION, applied, (writer, value) => {
+    return encodeStored(VERSION, applied, (writer, value) => {
       writer.varint(value.session);
       writer.varint(value.seq);
       writer.varint(value.slice);
     });
   },
   decode(value: Buffer): Applied {
-    return unsealed(value, 'applied row', VERSION, (reader) => ({ session: reader.varint(), seq: reader.varint(), slice: reader.varint() }));
+    return decodeStored(value, 'applied row', VERSION, (reader) => ({ session: reader.varint(), seq: reader.varint(), slice: reader.varint() }));
   },
 };

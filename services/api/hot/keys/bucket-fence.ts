@@ -1,5 +1,5 @@
 /** A purged bucket whose id is not taken again: `kind | bucket id` -> when. Never changed. */
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putText, textBytes, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -20,9 +20,9 @@ export const bucketFenceRow = {
     return { bucket: new KeyReader(key, 'bucket fence', KIND.bucketFence, 1).text() };
   },
   encode(fence: BucketFence): Buffer {
-    return sealed(VERSION, fence, (writer, value) => writer.varint(value.atMs));
+    return encodeStored(VERSION, fence, (writer, value) => writer.varint(value.atMs));
   },
   decode(value: Buffer): BucketFence {
-    return unsealed(value, 'bucket fence row', VERSION, (reader) => ({ atMs: reader.varint() }));
+    return decodeStored(value, 'bucket fence row', VERSION, (reader) => ({ atMs: reader.varint() }));
   },
 };

@@ -3,7 +3,7 @@
  * change, gone once the log holds the newest one.
  */
 import type { Incarnation, StreamKey } from '../../../../shared/protocol/types.js';
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putU16, putU64, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -35,13 +35,13 @@ export const dirtyRow = {
     return decoded;
   },
   encode(dirty: Dirty): Buffer {
-    return sealed(VERSION, dirty, (writer, value) => {
+    return encodeStored(VERSION, dirty, (writer, value) => {
       writer.string(value.key);
       writer.varint(value.sinceMs);
       writer.bool(value.deleted);
     });
   },
   decode(value: Buffer): Dirty {
-    return unsealed(value, 'dirty row', VERSION, (reader) => ({ key: reader.string() as StreamKey, sinceMs: reader.varint(), deleted: reader.bool() }));
+    return decodeStored(value, 'dirty row', VERSION, (reader) => ({ key: reader.string() as StreamKey, sinceMs: reader.varint(), deleted: reader.bool() }));
   },
 };

@@ -1,6 +1,6 @@
 /** An incarnation that was deleted and whose rows are still to be removed: `kind | slot (2) | incarnation (8)` -> stream key. Gone when the work is done. */
 import type { Incarnation, StreamKey } from '../../../../shared/protocol/types.js';
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newIncarnationKey, SLOTS_END, withinSlots, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -25,9 +25,9 @@ export const doomedRow = {
     return decoded;
   },
   encode(doomed: Doomed): Buffer {
-    return sealed(VERSION, doomed, (writer, value) => writer.string(value.key));
+    return encodeStored(VERSION, doomed, (writer, value) => writer.string(value.key));
   },
   decode(value: Buffer): Doomed {
-    return unsealed(value, 'doomed row', VERSION, (reader) => ({ key: reader.string() as StreamKey }));
+    return decodeStored(value, 'doomed row', VERSION, (reader) => ({ key: reader.string() as StreamKey }));
   },
 };

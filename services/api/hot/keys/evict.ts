@@ -3,7 +3,7 @@
  * with the references that cover them, gone with the copies.
  */
 import type { Incarnation, Offset, StreamKey } from '../../../../shared/protocol/types.js';
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newTimeKey, putU16, putU64, U64_END, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -32,12 +32,12 @@ export const evictRow = {
     return decoded;
   },
   encode(eviction: Eviction): Buffer {
-    return sealed(VERSION, eviction, (writer, value) => {
+    return encodeStored(VERSION, eviction, (writer, value) => {
       writer.string(value.key);
       writer.varint(value.upTo);
     });
   },
   decode(value: Buffer): Eviction {
-    return unsealed(value, 'eviction row', VERSION, (reader) => ({ key: reader.string() as StreamKey, upTo: reader.varint() as Offset }));
+    return decodeStored(value, 'eviction row', VERSION, (reader) => ({ key: reader.string() as StreamKey, upTo: reader.varint() as Offset }));
   },
 };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Incarnation, Offset, StreamKey } from '../../../../shared/protocol/types.js';
-import { sealed } from '../../../../shared/storage/codec.js';
+import { encodeStored } from '../../../../shared/storage/codec.js';
 import { anyColdRef, anyCount, anyCrc, anyIncarnation, anyKey, anyObjectId, anyProducer, anySnapshot, anyStreamRecord, anyTimeMs } from '../../../../shared/storage/records/arbitrary.contract.js';
 import { appliedRow, bodyRow, bucketFenceRow, dataRow, dirtyRow, doomedRow, evictRow, expiryRow, journalRow, markerRow, metaRow, nameRow, objectRow, partRow, producerRow, refRow, ROWS, snapshotRow, streamRow, unpinRow } from './index.js';
 import { successor, within } from './layout.js';
@@ -283,7 +283,7 @@ rowContract('object', {
 valueContract('object', { values: fc.record({ bytes: anyCount, crc: anyCrc, refs: anyCount, live: anyCount, total: anyCount }), encode: objectRow.encode, decode: objectRow.decode });
 
 it('object: a row of version 1 says nothing of how much is named', () => {
-  const row = sealed(1, null, (writer) => {
+  const row = encodeStored(1, null, (writer) => {
     writer.varint(9_000);
     writer.u32(7);
     writer.varint(3);

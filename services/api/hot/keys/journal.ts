@@ -7,7 +7,7 @@
  */
 import type { Incarnation, Offset } from '../../../../shared/protocol/types.js';
 import { BLOCK_PAYLOAD_MAX, type Append } from '../../../../shared/storage/block.js';
-import { sealed, unsealed, type ByteReader } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored, type ByteReader } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putU64, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -44,7 +44,7 @@ export const journalRow = {
     return decoded;
   },
   encode(entries: readonly JournalEntry[]): Buffer {
-    return sealed(VERSION, entries, (writer) => {
+    return encodeStored(VERSION, entries, (writer) => {
       writer.varint(entries.length);
       for (const { rowKey, incarnation, state, producers, start, appends } of entries) {
         writer.bytes(rowKey);
@@ -67,7 +67,7 @@ export const journalRow = {
     });
   },
   decode(value: Buffer): JournalEntry[] {
-    return unsealed(value, 'journal row', VERSION, (reader) => reader.many(16, readEntry));
+    return decodeStored(value, 'journal row', VERSION, (reader) => reader.many(16, readEntry));
   },
 };
 

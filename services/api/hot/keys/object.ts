@@ -2,7 +2,7 @@
  * A data object that the log named: `kind | partition (2) | session (4) | plan (8) | attempt (4) | part (4) | kind of object (1)` -> its size, sum, how many references name it, and how much of it. Written when a
  * log record is applied, gone after the object's deletion.
  */
-import { BadBytes, sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { BadBytes, decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import type { ObjectId } from '../../../../shared/storage/records/types.js';
 import { KIND, KeyReader, newKey, putU16, putU32, putU64, within, type KeyRange } from './layout.js';
 
@@ -48,7 +48,7 @@ export const objectRow = {
     return { kind, ...numbers };
   },
   encode(use: ObjectUse): Buffer {
-    return sealed(VERSION, use, (writer, value) => {
+    return encodeStored(VERSION, use, (writer, value) => {
       writer.varint(value.bytes);
       writer.u32(value.crc);
       writer.varint(value.refs);
@@ -57,7 +57,7 @@ export const objectRow = {
     });
   },
   decode(value: Buffer): ObjectUse {
-    if (value[0] === 1) return unsealed(value, 'object row', 1, (reader) => ({ bytes: reader.varint(), crc: reader.u32(), refs: reader.varint(), live: 0, total: 0 }));
-    return unsealed(value, 'object row', VERSION, (reader) => ({ bytes: reader.varint(), crc: reader.u32(), refs: reader.varint(), live: reader.varint(), total: reader.varint() }));
+    if (value[0] === 1) return decodeStored(value, 'object row', 1, (reader) => ({ bytes: reader.varint(), crc: reader.u32(), refs: reader.varint(), live: 0, total: 0 }));
+    return decodeStored(value, 'object row', VERSION, (reader) => ({ bytes: reader.varint(), crc: reader.u32(), refs: reader.varint(), live: reader.varint(), total: reader.varint() }));
   },
 };

@@ -3,7 +3,7 @@
  * synced before the row is written and removed after it.
  */
 import type { Incarnation, StreamKey } from '../../../../shared/protocol/types.js';
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newIncarnationKey, putText, SLOTS_END, textBytes, withinSlots, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -29,7 +29,7 @@ export const partRow = {
     return { slot: reader.u16(), incarnation: reader.incarnation(), id: reader.text() };
   },
   encode(part: Part): Buffer {
-    return sealed(VERSION, part, (writer, value) => {
+    return encodeStored(VERSION, part, (writer, value) => {
       writer.string(value.key);
       writer.varint(value.bytes);
       writer.u32(value.crc);
@@ -37,6 +37,6 @@ export const partRow = {
     });
   },
   decode(value: Buffer): Part {
-    return unsealed(value, 'part row', VERSION, (reader) => ({ key: reader.string() as StreamKey, bytes: reader.varint(), crc: reader.u32(), stagedAtMs: reader.varint() }));
+    return decodeStored(value, 'part row', VERSION, (reader) => ({ key: reader.string() as StreamKey, bytes: reader.varint(), crc: reader.u32(), stagedAtMs: reader.varint() }));
   },
 };

@@ -2,7 +2,7 @@
  * Cursors of many streams that a pattern matched, as they were when the row was written: `kind | number of the subscription (4) | page (4)` -> pairs of incarnation and cursor. The page of a stream
  * follows from its incarnation. A stream may have a row of its own too (`subscriptionCursorRow`): cursors only grow, so the larger one counts.
  */
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { LINK_CURSOR_BYTES_MIN, readLinkCursor, writeLinkCursor } from '../../../../shared/storage/records/subscription-config.js';
 import type { LinkCursor } from '../../../../shared/storage/records/types.js';
 import { KIND, KeyReader, newKey, putU32, within, type KeyRange } from './layout.js';
@@ -29,12 +29,12 @@ export const subscriptionBaseRow = {
     return decoded;
   },
   encode(links: readonly LinkCursor[]): Buffer {
-    return sealed(VERSION, links, (writer) => {
+    return encodeStored(VERSION, links, (writer) => {
       writer.varint(links.length);
       for (const link of links) writeLinkCursor(writer, link);
     });
   },
   decode(value: Buffer): LinkCursor[] {
-    return unsealed(value, 'subscription base row', VERSION, (reader) => reader.many(LINK_CURSOR_BYTES_MIN, readLinkCursor));
+    return decodeStored(value, 'subscription base row', VERSION, (reader) => reader.many(LINK_CURSOR_BYTES_MIN, readLinkCursor));
   },
 };

@@ -1,6 +1,6 @@
 /** How far one stream that a pattern matches was acknowledged: `kind | number of the subscription (4) | incarnation (8)` -> cursor. Replaced, deleted with the stream. */
 import type { Incarnation } from '../../../../shared/protocol/types.js';
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putU32, putU64, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -26,9 +26,9 @@ export const subscriptionCursorRow = {
   },
   /** -1: nothing was acknowledged. */
   encode(acked: number): Buffer {
-    return sealed(VERSION, acked, (writer) => writer.varint(acked + 1));
+    return encodeStored(VERSION, acked, (writer) => writer.varint(acked + 1));
   },
   decode(value: Buffer): number {
-    return unsealed(value, 'subscription cursor row', VERSION, (reader) => reader.varint() - 1);
+    return decodeStored(value, 'subscription cursor row', VERSION, (reader) => reader.varint() - 1);
   },
 };

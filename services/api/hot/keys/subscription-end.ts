@@ -2,7 +2,7 @@
  * A subscription that was deleted: `kind | id` -> its last generation, its number and when. A later one of the same id goes on counting from there (SUB-57). The number is 0 once its
  * rows of links are gone too.
  */
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putText, textBytes, within, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -25,13 +25,13 @@ export const subscriptionEndRow = {
     return { id: new KeyReader(key, 'subscription end', KIND.subscriptionEnd, 1).text() };
   },
   encode(end: SubscriptionEnd): Buffer {
-    return sealed(VERSION, end, (writer, { generation, number, atMs }) => {
+    return encodeStored(VERSION, end, (writer, { generation, number, atMs }) => {
       writer.varint(generation);
       writer.varint(number);
       writer.varint(atMs);
     });
   },
   decode(value: Buffer): SubscriptionEnd {
-    return unsealed(value, 'subscription end row', VERSION, (reader) => ({ generation: reader.varint(), number: reader.varint(), atMs: reader.varint() }));
+    return decodeStored(value, 'subscription end row', VERSION, (reader) => ({ generation: reader.varint(), number: reader.varint(), atMs: reader.varint() }));
   },
 };

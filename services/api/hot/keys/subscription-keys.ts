@@ -1,5 +1,5 @@
 /** What the subscriptions of the directory share: `kind | name` -> counter, secret of the tokens, signing keys. One row. */
-import { sealed, unsealed, type ByteReader } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored, type ByteReader } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newKey, putText, textBytes, within, type KeyRange } from './layout.js';
 
 const VERSION = 2;
@@ -41,7 +41,7 @@ export const subscriptionKeysRow = {
     return { name: new KeyReader(key, 'subscription keys', KIND.subscriptionKeys, 1).text() };
   },
   encode(keys: SubscriptionKeys): Buffer {
-    return sealed(VERSION, keys, (writer, { nextNumber, tokenSecret, signing, generationFloor }) => {
+    return encodeStored(VERSION, keys, (writer, { nextNumber, tokenSecret, signing, generationFloor }) => {
       writer.varint(nextNumber);
       writer.bytes(tokenSecret);
       writer.varint(signing.length);
@@ -55,8 +55,8 @@ export const subscriptionKeysRow = {
     });
   },
   decode(value: Buffer): SubscriptionKeys {
-    if (value[0] === VERSION_BEFORE) return unsealed(value, WHAT, VERSION_BEFORE, (reader) => ({ ...read(reader), generationFloor: 0 }));
-    return unsealed(value, WHAT, VERSION, (reader) => ({ ...read(reader), generationFloor: reader.varint() }));
+    if (value[0] === VERSION_BEFORE) return decodeStored(value, WHAT, VERSION_BEFORE, (reader) => ({ ...read(reader), generationFloor: 0 }));
+    return decodeStored(value, WHAT, VERSION, (reader) => ({ ...read(reader), generationFloor: reader.varint() }));
   },
 };
 

@@ -1,6 +1,6 @@
 /** A stream that a subscription names itself: `kind | number of the subscription (4) | stream key` -> its incarnation (0: there was none) and cursor. Replaced, deleted with the link. */
 import type { StreamKey } from '../../../../shared/protocol/types.js';
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { readLinkCursor, writeLinkCursor } from '../../../../shared/storage/records/subscription-config.js';
 import type { LinkCursor } from '../../../../shared/storage/records/types.js';
 import { KIND, KeyReader, newKey, putText, putU32, textBytes, within, type KeyRange } from './layout.js';
@@ -24,9 +24,9 @@ export const subscriptionLinkRow = {
     return { number: reader.u32(), key: reader.streamKey() };
   },
   encode(link: LinkCursor): Buffer {
-    return sealed(VERSION, link, writeLinkCursor);
+    return encodeStored(VERSION, link, writeLinkCursor);
   },
   decode(value: Buffer): LinkCursor {
-    return unsealed(value, 'subscription link row', VERSION, readLinkCursor);
+    return decodeStored(value, 'subscription link row', VERSION, readLinkCursor);
   },
 };

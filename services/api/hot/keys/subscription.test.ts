@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { StreamKey } from '../../../../shared/protocol/types.js';
 import { anyCount, anyIncarnation, anyKey, anyTimeMs } from '../../../../shared/storage/records/arbitrary.contract.js';
 
-import { BadBytes, sealed } from '../../../../shared/storage/codec.js';
+import { BadBytes, encodeStored } from '../../../../shared/storage/codec.js';
 import { subscriptionBaseRow, subscriptionCursorRow, subscriptionEndRow, subscriptionKeysRow, subscriptionLinkRow, subscriptionLoggedRow, subscriptionRow } from './index.js';
 import { rowContract, valueContract } from './row.contract.js';
 
@@ -77,7 +77,7 @@ rowContract('subscription logged', {
 
 it('reads the keys of a version without a floor', () => {
   fc.assert(fc.property(anyKeys, (keys) => {
-    const before = sealed(1, keys, (writer, { nextNumber, tokenSecret, signing }) => {
+    const before = encodeStored(1, keys, (writer, { nextNumber, tokenSecret, signing }) => {
       writer.varint(nextNumber);
       writer.bytes(tokenSecret);
       writer.varint(signing.length);
@@ -90,12 +90,12 @@ it('reads the keys of a version without a floor', () => {
     });
     expect(subscriptionKeysRow.decode(before)).toEqual({ ...keys, generationFloor: 0 });
   }));
-  expect(() => subscriptionKeysRow.decode(sealed(3, null, () => undefined))).toThrow(BadBytes);
+  expect(() => subscriptionKeysRow.decode(encodeStored(3, null, () => undefined))).toThrow(BadBytes);
   expect(() => subscriptionLoggedRow.decode(Buffer.from('x'))).toThrow(BadBytes);
 });
 
 it('refuses a subscription of an unknown type and one without a page', () => {
-  const value = (pages: number, type: number): Buffer => sealed(1, null, (writer) => {
+  const value = (pages: number, type: number): Buffer => encodeStored(1, null, (writer) => {
     writer.varint(1);
     writer.varint(pages);
     writer.u8(type);

@@ -1,5 +1,5 @@
 /** A subscription and where its delivery stands: `kind | id` -> the record. Replaced with each change, deleted with the subscription (requirements section 29). */
-import { sealed, unsealed, type ByteReader, type ByteWriter } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored, type ByteReader, type ByteWriter } from '../../../../shared/storage/codec.js';
 import { oneOf, readOptional, readSubscriptionConfig, writeOptional, writeSubscriptionConfig } from '../../../../shared/storage/records/subscription-config.js';
 import type { SubscriptionConfig } from '../../../../shared/storage/records/types.js';
 import { KIND, KeyReader, newKey, putText, textBytes, within, type KeyRange } from './layout.js';
@@ -45,10 +45,10 @@ export const subscriptionRow = {
     return { id: new KeyReader(key, 'subscription', KIND.subscription, 1).text() };
   },
   encode(record: SubscriptionRecord): Buffer {
-    return sealed(VERSION, record, write);
+    return encodeStored(VERSION, record, write);
   },
   decode(value: Buffer): SubscriptionRecord {
-    return unsealed(value, 'subscription row', VERSION, read);
+    return decodeStored(value, 'subscription row', VERSION, read);
   },
 };
 

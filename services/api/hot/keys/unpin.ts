@@ -3,7 +3,7 @@
  * batch that ends the fork, gone with the one that counts it off.
  */
 import type { Incarnation, StreamKey } from '../../../../shared/protocol/types.js';
-import { sealed, unsealed } from '../../../../shared/storage/codec.js';
+import { decodeStored, encodeStored } from '../../../../shared/storage/codec.js';
 import { KIND, KeyReader, newIncarnationKey, putU64, SLOTS_END, withinSlots, type KeyRange } from './layout.js';
 
 const VERSION = 1;
@@ -29,9 +29,9 @@ export const unpinRow = {
     return decoded;
   },
   encode(unpin: Unpin): Buffer {
-    return sealed(VERSION, unpin, (writer, value) => writer.string(value.key));
+    return encodeStored(VERSION, unpin, (writer, value) => writer.string(value.key));
   },
   decode(value: Buffer): Unpin {
-    return unsealed(value, 'unpin row', VERSION, (reader) => ({ key: reader.string() as StreamKey }));
+    return decodeStored(value, 'unpin row', VERSION, (reader) => ({ key: reader.string() as StreamKey }));
   },
 };
