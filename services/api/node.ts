@@ -92,13 +92,13 @@ export async function startNode(config: Config, deps: NodeDeps): Promise<Node> {
   };
 }
 
-/** How jobs run: under BullMQ when the settings name a Redis, else in this process. */
 /** Codes under which the node, or one of its partitions, refuses writes now. */
 function refusalCodes({ cold, core, partitions, pressure }: Engine): string[] {
   const errors = [pressure.refusal, ...Array.from({ length: partitions }, (_, partition) => cold.refusal(partition))];
   return [...(core.healing ? ['OUTCOME_UNKNOWN'] : []), ...errors.flatMap((error) => (error instanceof FirnError ? [error.code] : []))];
 }
 
+/** How jobs run: under BullMQ when the settings name a Redis, else in this process. */
 async function runnerOf(config: Config, { logger, now = processClock }: NodeDeps): Promise<EngineDeps['runner']> {
   const { redisUrl: url, jobs: role } = config;
   if (url === null || role === 'embedded') return undefined;

@@ -30,6 +30,9 @@ const MESSAGE_MS_MAX = 15_000;
 /** Longest time for a commit, ms. */
 const COMMIT_MS_MAX = 900_000;
 
+/** Characters of a wrong value that its refusal repeats. */
+const VALUE_CHARS_MAX = 100;
+
 const RANGE = /^bytes=(\d{1,15})-$/;
 
 export class WorkRoutes {
@@ -64,7 +67,7 @@ export class WorkRoutes {
     });
     router.get(`${at}/log/:partition`, async (ctx) => {
       const partition = ctx.params['partition'] as string;
-      if (!/^\d{1,4}$/.test(partition)) throw invalid('partition');
+      if (!/^\d{1,4}$/.test(partition)) throw invalid('partition', partition, 'the number of a partition');
       ctx.body = await this.#own(ctx).logPosition(Number(partition));
     });
     router.post(`${at}/traffic`, (ctx) => this.#take(ctx, trafficMessage, async (traffic) => addTraffic(this.#meter, traffic)));
@@ -117,28 +120,28 @@ export class WorkRoutes {
     return gone(async () => {
       const port = this.#own(ctx);
       const message = shape.safeParse(await readJson(ctx));
-      if (!message.success) throw new AdminRefusal(400, 'INVALID_REQUEST', 'this is no message of a worker');
+      if (!message.success) throw new AdminRefusal(400, 'INVALID_REQUEST', `this is no message of a worker: ${wrongIn(message.error)}`);
       ctx.body = (await withSignal([], COMMIT_MS_MAX, (signal) => work(message.data, port, jobOf(ctx), signal))) ?? {};
     });
   }
 
   async #items(ctx: Context): Promise<void> {
     const from = parsePosition(new URLSearchParams(ctx.querystring));
-    if (from === null) throw invalid('position');
+    if (from === null) throw invalid('position', ctx.querystring, 'stream and offset, each a whole number');
     const port = this.#own(ctx);
     await this.#send(ctx, PLAN_STREAM_TYPE, (signal) => begun(encodePlanStream(port.planItems(jobOf(ctx), from, signal))));
   }
 
   async #sources(ctx: Context): Promise<void> {
     const from = new URLSearchParams(ctx.querystring).get('from') ?? '0';
-    if (!/^\d{1,9}$/.test(from)) throw invalid('position');
+    if (!/^\d{1,9}$/.test(from)) throw invalid('from', from, 'the number of a source');
     const port = this.#own(ctx);
     await this.#send(ctx, PLAN_STREAM_TYPE, (signal) => begun(encodePlanStream(port.planSources(jobOf(ctx), Number(from), signal))));
   }
 
   async #snapshot(ctx: Context): Promise<void> {
     const range = RANGE.exec(ctx.get('range') || 'bytes=0-');
-    if (range === null) throw invalid('range');
+    if (range === null) throw invalid('range', ctx.get('range'), 'bytes={from}-');
     const from = Number(range[1]);
     const port = this.#own(ctx);
     await this.#send(ctx, 'application/octet-stream', async (signal) => {
@@ -188,12 +191,17 @@ function noWork(): AdminRefusal {
   return new AdminRefusal(503, 'NO_WORK', 'this node has no work to give: it has no cold tier, does not know its store yet, or is closing', { 'Retry-After': '1' });
 }
 
+/** Where the first fault of a message is, and what was expected there. */
+function wrongIn({ issues: [issue] }: z.ZodError): string {
+  return issue === undefined ? 'it has another shape' : `${issue.path.join('.') || 'the whole'}: ${issue.message}`;
+}
+
 function jobOf(ctx: Context): string {
   return ctx.params['job'] as string;
 }
 
-function invalid(what: string): AdminRefusal {
-  return new AdminRefusal(400, 'INVALID_REQUEST', `the ${what} is not valid`);
+function invalid(what: string, value: string, allowed: string): AdminRefusal {
+  return new AdminRefusal(400, 'INVALID_REQUEST', `${what} is ${JSON.stringify(value.slice(0, VALUE_CHARS_MAX))}, allowed is ${allowed}`);
 }
 
 /** What names a plan that is over is answered with 410. */
