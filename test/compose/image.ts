@@ -117,7 +117,6 @@ export class Image {
     return this.at('.');
   }
 
-  /** The user of the image, where this process may become another one. */
   /** What a process of the image finds in its environment: nothing of this one. Nothing can be written but to the data directory. */
   environment(env: Environment): Environment {
     const path = `${this.at('/usr/local/bin')}:${dirname(process.execPath)}:/usr/bin:/bin`;

@@ -93,10 +93,10 @@ export async function verifyStore(options: VerifyOptions): Promise<VerifyReport>
       return again.refs;
     });
     const isKnown = async (id: ObjectId): Promise<boolean> => (await store.get(objectRow.key(id))) !== undefined;
-    const subscriptions = new LoggedSubscriptions(store);
-    await subscriptions.begin(signal);
-    for (let partition = 0; partition < partitions; partition++) history.push(await checkHistory({ objects, partition, subscriptions, findings, signal, isKnown }));
-    await subscriptions.check(findings);
+    const logged = new LoggedSubscriptions(store);
+    await logged.begin(signal);
+    for (let partition = 0; partition < partitions; partition++) history.push(await checkHistory({ objects, partition, subscriptions: logged, findings, signal, isKnown }));
+    await logged.check(findings);
   }
   return {
     ok: findings.count === 0,
