@@ -1,7 +1,7 @@
 /**
  * The JSON bodies of requests about subscriptions (P6.2, P6.4, P7): syntax only, no state.
  *
- * Promises: what is returned was checked; what is wrong is a 400 that names the member and never its value (ERR-05).
+ * Promises: what is returned was checked; what is wrong is a 400 that names the member and what it has to be, and never its value (ERR-05).
  */
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ import { ACKS_MAX, DESCRIPTION_CHARS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_
 import { normalPattern } from '../../subscriptions/pattern-index.js';
 import type { Ack, CreateSubscription, Ticket } from '../../subscriptions/types.js';
 
-const WELL_FORMED = z.string().refine((text) => !/\p{Surrogate}/u.test(text));
+const WELL_FORMED = z.string().refine((text) => !/\p{Surrogate}/u.test(text), 'Invalid input: expected Unicode text without lone surrogates');
 
 const CREATE = z.object({
   type: z.enum(['webhook', 'pull-wake']),
@@ -75,8 +75,10 @@ function streamOf(text: string, missing: string): StreamKey {
 function parsed<T>(schema: z.ZodType<T>, body: Buffer): T {
   const result = schema.safeParse(jsonOf(body));
   if (result.success) return result.data;
-  const at = result.error.issues[0]?.path.filter((part) => typeof part === 'string').join('.') ?? '';
-  throw badBody(at === '' ? 'the body is not the JSON object that this takes' : `${at} is missing or not what it has to be`);
+  const [issue] = result.error.issues;
+  const at = issue?.path.filter((part) => typeof part === 'string').join('.') ?? '';
+  // What is expected, and of what came its type alone.
+  throw badBody(at === '' ? 'the body is not the JSON object that this takes' : `${at}: ${issue?.message ?? 'not what it has to be'}`);
 }
 
 function jsonOf(body: Buffer): unknown {
