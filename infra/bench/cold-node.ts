@@ -13,6 +13,8 @@ import { namedS3, startS3 } from '../services/s3.js';
 import { ensureBucket, storeSettings, type S3Server } from '../services/s3-server.js';
 
 export const BUCKET = 'firn-bench';
+/** Sealed only when asked for, and then out of the hot tier at once. */
+export const SEALED_WHEN_ASKED: Settings = { FIRN_HOT_KEEP_MS: '0', FIRN_SEAL_AGE_MS: '3600000', FIRN_SEAL_BYTES: '1073741824' };
 
 /** Starts a server with a bucket (or takes the one that is named), and ends it after the work. */
 export async function withS3<T>(work: (s3: S3Server) => Promise<T>): Promise<T> {

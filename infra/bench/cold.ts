@@ -13,7 +13,7 @@ import { loadAirports } from '../demo/flights.js';
 import type { FirnProcess } from '../lib/firn-process.js';
 import { clientOf } from '../services/s3-server.js';
 import { compaction } from './compaction.js';
-import { BUCKET, metricsOf, withColdNode, withS3 } from './cold-node.js';
+import { BUCKET, metricsOf, SEALED_WHEN_ASKED, withColdNode, withS3 } from './cold-node.js';
 import { median, type Options, type Row } from './results.js';
 
 const CATCH_UP_BYTES = 64 * 1_048_576;
@@ -150,8 +150,7 @@ export async function cold(options: Options): Promise<Row[]> {
   return withS3(async (s3) => {
     const client = clientOf(s3);
     try {
-      // Sealed only when asked for, and then out of the hot tier at once.
-      return await withColdNode(s3, { FIRN_HOT_KEEP_MS: '0', FIRN_SEAL_AGE_MS: '3600000', FIRN_SEAL_BYTES: '1073741824' }, async (node) => [
+      return await withColdNode(s3, SEALED_WHEN_ASKED, async (node) => [
         await catchUpRow(node, client, randomContent(), options),
         await catchUpRow(node, client, flightContent(), options),
         await bootstrapRow(node, client, options),

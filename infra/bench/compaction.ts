@@ -11,7 +11,7 @@ import type { FirnProcess } from '../lib/firn-process.js';
 import { each } from '../lib/pool.js';
 import { bytes, count } from '../lib/table.js';
 import type { S3Server } from '../services/s3-server.js';
-import { metricsOf, withColdNode } from './cold-node.js';
+import { metricsOf, SEALED_WHEN_ASKED, withColdNode } from './cold-node.js';
 import { median, WARM_UP, WARM_UP_SECONDS, type Options, type Row } from './results.js';
 import { drained, runOne, SEAL_BYTES, type Run } from './sealing.js';
 
@@ -186,9 +186,8 @@ async function appendRow(node: FirnProcess, options: Options): Promise<Row> {
 }
 
 export async function compaction(s3: S3Server, options: Options): Promise<Row[]> {
-  const asked = { FIRN_HOT_KEEP_MS: '0', FIRN_SEAL_AGE_MS: '3600000', FIRN_SEAL_BYTES: '1073741824' };
-  const rows = await withColdNode(s3, asked, costRows);
-  rows.push(await withColdNode(s3, asked, amplificationRow));
+  const rows = await withColdNode(s3, SEALED_WHEN_ASKED, costRows);
+  rows.push(await withColdNode(s3, SEALED_WHEN_ASKED, amplificationRow));
   rows.push(await withColdNode(s3, { FIRN_SEAL_BYTES: String(SEAL_BYTES), FIRN_SEAL_AGE_MS: '1000' }, (node) => appendRow(node, options)));
   return rows;
 }

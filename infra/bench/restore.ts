@@ -12,7 +12,7 @@ import { FirnProcess, measuredCommand, type Measured, type Settings } from '../l
 import { each } from '../lib/pool.js';
 import { bytes, count, duration } from '../lib/table.js';
 import { storeSettings, type S3Server } from '../services/s3-server.js';
-import { BUCKET, withS3 } from './cold-node.js';
+import { BUCKET, SEALED_WHEN_ASKED, withS3 } from './cold-node.js';
 import type { Row } from './results.js';
 
 const STREAMS = 100_000;
@@ -25,7 +25,6 @@ const RATE_MIN = STREAMS / 60;
  * is due before that is more than `CHECKPOINT_CHANGES`.
  */
 const STREAM_BYTES_MAX = { checkpoint: 1_024, log: 4_096 } as const;
-const QUIET: Settings = { FIRN_SEAL_AGE_MS: '3600000', FIRN_SEAL_BYTES: '1073741824', FIRN_HOT_KEEP_MS: '0' };
 
 type From = keyof typeof STREAM_BYTES_MAX;
 
@@ -66,7 +65,7 @@ async function create(node: FirnProcess, from: number, to: number): Promise<void
 
 async function measure(s3: S3Server, from: From): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'firn-bench-'));
-  const store = new Store(folder, { ...QUIET, ...storeSettings(s3, BUCKET, `restore/${folder.slice(-6)}`) });
+  const store = new Store(folder, { ...SEALED_WHEN_ASKED, ...storeSettings(s3, BUCKET, `restore/${folder.slice(-6)}`) });
   try {
     const runs: Measured[] = [];
     for (const [begin, end] of [[0, SOME], [SOME, STREAMS]] as const) {
