@@ -44,7 +44,7 @@ async function storeOf(): Promise<FsObjectStore> {
 }
 
 async function portTo(url: string): Promise<HttpPort> {
-  const port = new HttpPort({ url, token: null, objects: await storeOf(), patienceMs: 0 }, 'store');
+  const port = new HttpPort({ url, token: null, objects: await storeOf(), awayMsMax: 0 }, 'store');
   ends.push(() => port.close());
   return port;
 }

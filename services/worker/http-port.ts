@@ -20,7 +20,7 @@ import {
   type SnapshotSource,
 } from './node-port.js';
 import { decodePlanStream, decodeSourceStream } from './plan-stream.js';
-import { Patience, type Hope } from './patience.js';
+import { Retrier, type Retry } from './retrier.js';
 
 /** Longest wait for an answer to something small, ms. */
 const ANSWER_MS_MAX = 15_000;
@@ -33,7 +33,7 @@ const SILENCE_MS_MAX = 60_000;
 /** Longest wait for a commit, ms: the node reads every object back first. */
 const COMMIT_MS_MAX = 900_000;
 /** A node that is away for so long has given a delivery up, ms. */
-const DELIVERY_PATIENCE_MS = 5_000;
+const DELIVERY_AWAY_MS_MAX = 5_000;
 /** Most connections to the node: each running job has one body and a few short calls. */
 const CONNECTIONS_MAX = 32;
 /** Most bytes of an answer that is not a body. */
@@ -46,7 +46,7 @@ export interface HttpPortOptions {
   readonly token: string | null;
   readonly objects: ObjectStore;
   /** How long a node that is away is waited for, ms; a job gives up then, and the node starts another try. */
-  readonly patienceMs?: number;
+  readonly awayMsMax?: number;
   /** The node does not let this worker in (wrong token), or works for another store by now: nothing will succeed any more. */
   readonly onRefused?: (error: WorkRefused) => void;
 }
@@ -82,7 +82,7 @@ export class HttpPort implements NodePort {
 
   async plan(jobId: string): Promise<PlanHead | null> {
     try {
-      return await this.#patiently(undefined, async () => small(await this.#post(jobId, 'take', {}), planHead));
+      return await this.#retried(undefined, async () => small(await this.#post(jobId, 'take', {}), planHead));
     } catch (error) {
       if (error instanceof PlanGone) return null;
       throw error;
@@ -103,7 +103,7 @@ export class HttpPort implements NodePort {
 
   /** Whole pieces of a body, asked for again behind the last one when it was cut. */
   async *#pieces<T, At>(jobId: string, from: At, pathAt: (at: At) => string, decode: (body: AsyncIterable<Uint8Array>) => AsyncIterable<T>, behindOf: (piece: T) => At, signal: AbortSignal): AsyncGenerator<T> {
-    const patience = this.#patience(signal);
+    const retrier = this.#retrier(signal);
     for (let at = from; ; ) {
       try {
         const answer = await this.#send(jobId, 'GET', pathAt(at), { signal, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
@@ -111,11 +111,11 @@ export class HttpPort implements NodePort {
           // First, and whoever took the piece may do with it what they like; one that cannot be read is given to nobody.
           at = behindOf(piece);
           yield piece;
-          patience.progress();
+          retrier.progress();
         }
         return;
       } catch (error) {
-        await patience.wait(error);
+        await retrier.wait(error);
       }
     }
   }
@@ -123,7 +123,7 @@ export class HttpPort implements NodePort {
   async snapshot(jobId: string, signal: AbortSignal): Promise<SnapshotSource> {
     const open = async (from: number): Promise<Dispatcher.ResponseData> =>
       this.#send(jobId, 'GET', 'snapshot', { signal, headers: { range: `bytes=${from}-` }, headersTimeout: SILENCE_MS_MAX, bodyTimeout: SILENCE_MS_MAX });
-    const answer = await this.#patiently(signal, () => open(0));
+    const answer = await this.#retried(signal, () => open(0));
     const bytes = Number(/^bytes \d+-\d+\/(\d+)$/.exec(headerOf(answer, 'content-range'))?.[1]);
     const crc = Number.parseInt(headerOf(answer, CRC_HEADER), 16);
     if (!Number.isSafeInteger(bytes) || !Number.isSafeInteger(crc)) {
@@ -134,7 +134,7 @@ export class HttpPort implements NodePort {
   }
 
   async *#body(first: Dispatcher.ResponseData, bytes: number, open: (from: number) => Promise<Dispatcher.ResponseData>, signal: AbortSignal): AsyncGenerator<Buffer> {
-    const patience = this.#patience(signal);
+    const retrier = this.#retrier(signal);
     let answer: Dispatcher.ResponseData | null = first;
     for (let at = 0; at < bytes; ) {
       try {
@@ -142,12 +142,12 @@ export class HttpPort implements NodePort {
         for await (const piece of answer.body as AsyncIterable<Buffer>) {
           at += piece.length;
           yield piece;
-          patience.progress();
+          retrier.progress();
         }
         if (at < bytes) throw new Error(`the body ended at ${at} of ${bytes}`);
       } catch (error) {
         answer = null;
-        await patience.wait(error);
+        await retrier.wait(error);
       }
     }
   }
@@ -169,7 +169,7 @@ export class HttpPort implements NodePort {
   }
 
   logPosition(partition: number): Promise<{ readonly session: number; readonly seq: number }> {
-    return this.#patiently(undefined, async () => small(await this.#call('GET', `${this.#root}/log/${partition}`, {}), logPosition));
+    return this.#retried(undefined, async () => small(await this.#call('GET', `${this.#root}/log/${partition}`, {}), logPosition));
   }
 
   checkpointed(jobId: string, report: CheckpointReport): Promise<void> {
@@ -177,12 +177,12 @@ export class HttpPort implements NodePort {
   }
 
   collectPlans(jobId: string): Promise<CollectPlans> {
-    return this.#patiently(undefined, async () => small(await this.#send(jobId, 'GET', 'collect', {}), collectPlans));
+    return this.#retried(undefined, async () => small(await this.#send(jobId, 'GET', 'collect', {}), collectPlans));
   }
 
   /** Asked again when the answer was lost: what was free then is free still, or found again by the next run. */
   collect(jobId: string, choice: CollectChoice): Promise<CollectVerdict> {
-    return this.#patiently(undefined, async () => small(await this.#post(jobId, 'collect', collectChoice.parse(choice), { headersTimeout: COMMIT_MS_MAX }), collectVerdict));
+    return this.#retried(undefined, async () => small(await this.#post(jobId, 'collect', collectChoice.parse(choice), { headersTimeout: COMMIT_MS_MAX }), collectVerdict));
   }
 
   collected(jobId: string, report: CollectReport): Promise<void> {
@@ -201,7 +201,7 @@ export class HttpPort implements NodePort {
 
   delivered(jobId: string, run: number, outcome: DeliveryOutcome): Promise<void> {
     const body = JSON.stringify({ run, outcome: outcome.kind === 'failed' ? { kind: 'failed', why: outcome.why.slice(0, 1_000) } : outcome });
-    return this.#patiently(undefined, async () => drain(await this.#call('POST', `${this.#root}/deliveries/${encodeURIComponent(jobId)}/outcome`, { body })), DELIVERY_PATIENCE_MS);
+    return this.#retried(undefined, async () => drain(await this.#call('POST', `${this.#root}/deliveries/${encodeURIComponent(jobId)}/outcome`, { body })), DELIVERY_AWAY_MS_MAX);
   }
 
   /** Tells what this worker asked of the object store. Rejects when the node did not take it in time. */
@@ -217,7 +217,7 @@ export class HttpPort implements NodePort {
 
   /** Told again when the answer was lost: a commit that was made by then is a plan that is gone, which is no failure. */
   #tell(jobId: string, what: string, message: object, signal?: AbortSignal, headersTimeout?: number): Promise<void> {
-    return this.#patiently(signal, async () => {
+    return this.#retried(signal, async () => {
       await drain(await this.#post(jobId, what, message, { signal, headersTimeout }));
     });
   }
@@ -244,19 +244,19 @@ export class HttpPort implements NodePort {
     }
   }
 
-  async #patiently<T>(signal: AbortSignal | undefined, work: () => Promise<T>, patienceMs = this.#options.patienceMs): Promise<T> {
-    const patience = this.#patience(signal, patienceMs);
+  async #retried<T>(signal: AbortSignal | undefined, work: () => Promise<T>, awayMsMax = this.#options.awayMsMax): Promise<T> {
+    const retrier = this.#retrier(signal, awayMsMax);
     for (;;) {
       try {
         return await work();
       } catch (error) {
-        await patience.wait(error);
+        await retrier.wait(error);
       }
     }
   }
 
-  #patience(signal: AbortSignal | undefined, patienceMs = this.#options.patienceMs): Patience {
-    return new Patience(patienceMs, (error) => (this.#closed ? 'never' : hopeOf(error)), signal);
+  #retrier(signal: AbortSignal | undefined, awayMsMax = this.#options.awayMsMax): Retrier {
+    return new Retrier((error) => (this.#closed ? 'never' : retryOf(error)), signal, awayMsMax);
   }
 }
 
@@ -271,7 +271,7 @@ function behind(item: PlanItem): PlanPosition {
 }
 
 /** Lost connections, bytes that were altered on the way, a node that restarts: the same may succeed later. */
-function hopeOf(error: unknown): Hope {
+function retryOf(error: unknown): Retry {
   if (error instanceof PlanGone || error instanceof Gone || error instanceof WorkRefused || error instanceof CallFailed) return 'never';
   return error instanceof Busy ? 'turn' : 'again';
 }

@@ -26,7 +26,7 @@ const never = new AbortController().signal;
 /** Of each stream, so that a plan does not fit into the buffers of the sockets on the way to a worker that takes nothing. */
 const STALLING_BYTES = 10_000_000;
 /** Of the workers here with a node that is away. */
-const PATIENCE_MS = 2_000;
+const AWAY_MS_MAX = 2_000;
 
 /** A node whose jobs run over HTTP: `port` reaches it through `proxy`, which may cut what passes. */
 class Over {
@@ -60,7 +60,7 @@ class Over {
 
   /** One more worker. */
   client(token = 'right', store = this.rig.cold.work!.storeId): HttpPort {
-    const made = new HttpPort({ url: `http://127.0.0.1:${this.proxy.port}`, token, objects: this.rig.objects, patienceMs: PATIENCE_MS, onRefused: (error) => { this.refused = error; } }, store);
+    const made = new HttpPort({ url: `http://127.0.0.1:${this.proxy.port}`, token, objects: this.rig.objects, awayMsMax: AWAY_MS_MAX, onRefused: (error) => { this.refused = error; } }, store);
     running.unshift(() => made.close());
     return made;
   }
@@ -370,7 +370,7 @@ describe('workers that stop taking, or leave', () => {
     });
   });
 
-  it('more jobs of several workers than a node serves at a time wait for their turn beyond their patience, and none fails (I11)', { timeout: 60_000 }, async () => {
+  it('more jobs of several workers than a node serves at a time wait for their turn longer than for a node that is away, and none fails (I11)', { timeout: 60_000 }, async () => {
     const over = await Over.start({}, { bodiesMax: 3 });
     await fill(over.rig, STALLING_BYTES);
     await over.holding(async (job) => {
@@ -383,7 +383,7 @@ describe('workers that stop taking, or leave', () => {
       let most = 0;
       const watch = setInterval(() => (most = Math.max(most, over.work.bodies)), 5);
       const reading = Promise.all(workers.flatMap((port) => Array.from({ length: 12 }, () => read(port))));
-      await new Promise((resolve) => setTimeout(resolve, PATIENCE_MS * 2));
+      await new Promise((resolve) => setTimeout(resolve, AWAY_MS_MAX * 2));
       for (const socket of stalled) socket.destroy();
       expect(await reading).toEqual(Array.from({ length: 36 }, () => whole));
       clearInterval(watch);
@@ -400,13 +400,13 @@ describe('workers that stop taking, or leave', () => {
       const stalled = over.stall(job);
       await until(() => over.work.bodies === 1);
       void over.rig.snapshot('demo/c', STALLING_BYTES, randomBytes(3_000_000));
-      setTimeout(() => stalled.destroy(), PATIENCE_MS * 2);
+      setTimeout(() => stalled.destroy(), AWAY_MS_MAX * 2);
       return seal(job, signal);
     } };
     const began = performance.now();
     await over.rig.seal();
     await until(async () => (await over.rig.head('demo/c')).snapshot?.cold?.at === 'object');
-    expect(performance.now() - began).toBeGreaterThan(PATIENCE_MS);
+    expect(performance.now() - began).toBeGreaterThan(AWAY_MS_MAX);
     expect(await over.rig.head('demo/a')).toMatchObject({ sealed: STALLING_BYTES });
     expect(await over.metrics.text()).toContain('firn_job_failures_total 0');
   });
@@ -553,7 +553,7 @@ describe('workers that stop taking, or leave', () => {
       expect(over.work.bodies).toBe(1);
       over.work.end();
       await until(() => over.work.bodies === 0);
-      // The node is gone for good: after its patience the worker gives up.
+      // The node is gone for good: after a while the worker gives up.
       await expect((async () => {
         while ((await items.next()).done !== true);
       })()).rejects.toThrow(/503/);
