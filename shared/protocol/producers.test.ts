@@ -107,19 +107,19 @@ describe('judgeProducer', () => {
 describe('nextProducerRecord', () => {
   it('PROD-04 the first write of a producer', () => {
     expect(nextProducerRecord(null, claim(3, 0, A), range, false, 77)).toEqual({
-      epoch: 3, lastSeq: 0, firstDigest: A, lastDigest: A, lastStart: 10, lastEnd: 20, lastClosed: false, closedEpoch: -1, closedSeq: -1, lastAtMs: 77,
+      epoch: 3, lastSeq: 0, firstDigest: A, lastDigest: A, lastStart: 10, lastEnd: 20, lastClosed: false, closedEpoch: -1, closedSeq: -1, lastAtMs: 77, change: 0,
     });
   });
 
   it('PROD-22 the next write keeps the digest of seq 0 and the epoch closed before', () => {
     expect(nextProducerRecord(record({ firstDigest: A, lastDigest: B }), claim(1, 6), range, true, 78)).toEqual({
-      epoch: 1, lastSeq: 6, firstDigest: A, lastDigest: null, lastStart: 10, lastEnd: 20, lastClosed: true, closedEpoch: 0, closedSeq: 3, lastAtMs: 78,
+      epoch: 1, lastSeq: 6, firstDigest: A, lastDigest: null, lastStart: 10, lastEnd: 20, lastClosed: true, closedEpoch: 0, closedSeq: 3, lastAtMs: 78, change: 0,
     });
   });
 
   it('PROD-23 a new epoch notes the one it closed', () => {
     expect(nextProducerRecord(record({ firstDigest: A, lastClosed: true }), claim(2, 0), range, false, 79)).toEqual({
-      epoch: 2, lastSeq: 0, firstDigest: null, lastDigest: null, lastStart: 10, lastEnd: 20, lastClosed: false, closedEpoch: 1, closedSeq: 5, lastAtMs: 79,
+      epoch: 2, lastSeq: 0, firstDigest: null, lastDigest: null, lastStart: 10, lastEnd: 20, lastClosed: false, closedEpoch: 1, closedSeq: 5, lastAtMs: 79, change: 0,
     });
   });
 

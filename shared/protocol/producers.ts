@@ -59,14 +59,14 @@ export function judgeProducer({ record, floor, claim, tokened }: ProducerCase): 
   return claim.seq === record.lastSeq + 1 ? APPLY : gap(record.lastSeq + 1, claim.seq);
 }
 
-/** The record after `claim` was applied with the stream's range `start` .. `end`; `closed`: this write closed the stream. */
+/** The record after `claim` was applied with the stream's range `start` .. `end`; `closed`: this write closed the stream. Its `change` is 0 until the batch of the write has a number. */
 export function nextProducerRecord(
   record: ProducerRecord | null,
   claim: ProducerClaim,
   range: { readonly start: Offset; readonly end: Offset },
   closed: boolean,
   nowMs: number,
-): Omit<ProducerRecord, 'change'> {
+): ProducerRecord {
   const sameEpoch = record !== null && record.epoch === claim.epoch;
   const fits = sameEpoch ? claim.seq === record.lastSeq + 1 : claim.seq === 0 && (record === null || claim.epoch > record.epoch);
   if (!fits) throw new Error(`write ${claim.epoch}/${claim.seq} does not follow the producer's record`);
@@ -81,6 +81,7 @@ export function nextProducerRecord(
     closedEpoch: sameEpoch ? record.closedEpoch : (record?.epoch ?? -1),
     closedSeq: sameEpoch ? record.closedSeq : (record?.lastSeq ?? -1),
     lastAtMs: nowMs,
+    change: 0,
   };
 }
 

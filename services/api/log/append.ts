@@ -150,7 +150,7 @@ function apply(ctx: LogContext, slot: Slot, record: StreamRecord, request: Appen
       record: next,
       range,
       closedHere: request.close,
-      producer: producerAfter === null ? null : { ...producerAfter, change: 0 },
+      producer: producerAfter,
       replacedEpoch: known !== null && producer !== null && producer.epoch > known.epoch,
     },
   };

@@ -11,7 +11,7 @@ import type { ProducerRecord, StreamRecord } from '../../../shared/storage/recor
 import { slotOf } from '../../../shared/storage/slots.js';
 import { dataRow, dirtyRow, doomedRow, journalRow, nameRow, producerRow, snapshotRow, streamRow, unpinRow, type JournalEntry } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
-import type { Change } from './core.js';
+import type { Change, ProducerChange } from './core.js';
 import type { Journal } from './journal.js';
 import { BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, JOURNAL_APPENDS_BYTES_MAX, JOURNAL_STREAMS_MIN } from './limits.js';
 import type { JournalTail, Slot } from './slot.js';
@@ -24,7 +24,8 @@ export interface SlotWork {
   /** One a request, in order, from `from` on. */
   readonly appends: Append[];
   from: Offset;
-  producers: Map<string, Omit<ProducerRecord, 'change'>> | null;
+  /** Those that changed, in order: the last record of an id counts. */
+  producers: ProducerChange[] | null;
   /** Bytes of `appends`. */
   appendBytes: number;
   /** Nothing that the log must hold changed so far. */
@@ -72,7 +73,7 @@ export class OpenBatch {
       work.appends.push(change.append);
       work.appendBytes += change.append.payload.length;
     }
-    if (change.producer !== undefined) (work.producers ??= new Map()).set(change.producer.id, change.producer.record);
+    if (change.producer !== undefined) (work.producers ??= []).push(change.producer);
     if (change.ops !== undefined) {
       work.withRows = true;
       for (const op of change.ops) this.ops.push(op);
@@ -168,7 +169,7 @@ function isJournaled(work: SlotWork, before: StreamRecord | null, next: StreamRe
 function journalEntry(work: SlotWork, before: StreamRecord, after: StreamRecord): JournalEntry {
   const { from, appends } = work;
   if (from + work.appendBytes !== after.tail) throw new Error(`${work.appendBytes} bytes from ${from} on do not end at the tail ${after.tail}`);
-  const producers = work.producers === null ? NO_PRODUCERS : [...work.producers].map(([id, record]) => ({ id, value: producerRow.encode({ ...record, change: after.change }) }));
+  const producers = work.producers === null ? NO_PRODUCERS : newestOf(work.producers).map(({ id, record }) => ({ id, value: producerRow.encode(numberedProducer(record, after.change)) }));
   return { rowKey: rowKeyOf(work.slot), incarnation: after.incarnation, state: onlyGrew(before, after) ? null : streamRow.encode(after), producers, start: from, appends };
 }
 
@@ -193,7 +194,7 @@ function streamRows(work: SlotWork, tail: JournalTail | null, after: StreamRecor
   const { slot } = work;
   ops.push({ type: 'put', key: rowKeyOf(slot), value: streamRow.encode(after) });
   if (work.producers !== null) {
-    for (const [id, record] of work.producers) ops.push({ type: 'put', key: producerRow.key(slot.slot, after.incarnation, id), value: producerRow.encode({ ...record, change: after.change }) });
+    for (const { id, record } of newestOf(work.producers)) ops.push({ type: 'put', key: producerRow.key(slot.slot, after.incarnation, id), value: producerRow.encode(numberedProducer(record, after.change)) });
   }
   if (tail !== null) tailProducers(tail, work.producers, ops);
   const appends = tail === null ? work.appends : [...tail.appends, ...work.appends];
@@ -211,8 +212,10 @@ function tailRows(tail: JournalTail, ops: HotOp[], written: Written[]): void {
 }
 
 function tailProducers(tail: JournalTail, newer: SlotWork['producers'], ops: HotOp[]): void {
+  if (tail.producers === null) return;
+  const written = new Set(newer?.map(({ id }) => id));
   for (const [id, record] of tail.producers) {
-    if (newer?.has(id) !== true) ops.push({ type: 'put', key: producerRow.key(tail.slot.slot, tail.incarnation, id), value: producerRow.encode(record) });
+    if (!written.has(id)) ops.push({ type: 'put', key: producerRow.key(tail.slot.slot, tail.incarnation, id), value: producerRow.encode(record) });
   }
 }
 
@@ -253,6 +256,16 @@ const EMPTY = Buffer.alloc(0);
 function numbered(next: StreamRecord, change: number): StreamRecord {
   (next as { -readonly [K in keyof StreamRecord]: StreamRecord[K] }).change = change;
   return next;
+}
+
+function numberedProducer(record: ProducerRecord, change: number): ProducerRecord {
+  (record as { -readonly [K in keyof ProducerRecord]: ProducerRecord[K] }).change = change;
+  return record;
+}
+
+/** The last record of each id. */
+function newestOf(producers: readonly ProducerChange[]): readonly ProducerChange[] {
+  return producers.length === 1 ? producers : [...new Map(producers.map((each) => [each.id, each])).values()];
 }
 
 /** Values of the appended bytes: neighbours joined up to BLOCK_PAYLOAD_MAX, a longer append split over values that say so. */

@@ -21,13 +21,19 @@ export interface StreamSlot {
   readonly pending: StreamRecord | null;
 }
 
+/** The record of a producer behind a write of its own. Belongs to the core from the staging on, which puts the number of the batch into it. */
+export interface ProducerChange {
+  readonly id: string;
+  readonly record: ProducerRecord;
+}
+
 export interface Change {
   readonly slot: StreamSlot;
   /** State after this change; null deletes the stream (its rows go in the background). `change` and dirty marks are kept by the core. */
   readonly next: StreamRecord | null;
   /** Bytes appended at `pending.tail`: one entry (the whole of one request). `next.tail` lies behind them. */
   readonly append?: { readonly payload: Buffer; readonly atMs: number };
-  readonly producer?: { readonly id: string; readonly record: Omit<ProducerRecord, 'change'> };
+  readonly producer?: ProducerChange;
   /** Further rows of the same batch. */
   readonly ops?: readonly HotOp[];
   /** true: nothing that the log must hold changed (renewal of a TTL, eviction, applied log record): the stream does not become dirty. */

@@ -64,7 +64,7 @@ class Bed {
     return this.core.using(key, (slot) => {
       const before = slot.pending ?? fresh();
       const tail = advance(before.tail, payload.length);
-      const record = { epoch: 0, lastSeq: producer?.seq ?? 0, firstDigest: null, lastDigest: null, lastStart: before.tail, lastEnd: tail, lastClosed: false, closedEpoch: -1, closedSeq: -1, lastAtMs: this.nowMs };
+      const record = { epoch: 0, lastSeq: producer?.seq ?? 0, firstDigest: null, lastDigest: null, lastStart: before.tail, lastEnd: tail, lastClosed: false, closedEpoch: -1, closedSeq: -1, lastAtMs: this.nowMs, change: 0 };
       return this.core.stage({
         slot, next: { ...before, ...over, tail }, ...(payload.length > 0 ? { append: { payload, atMs: this.nowMs } } : {}), ...(producer === null ? {} : { producer: { id: producer.id, record } }),
       });

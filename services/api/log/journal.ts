@@ -7,9 +7,10 @@
  */
 import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import type { Append } from '../../../shared/storage/block.js';
-import type { ProducerRecord, StreamRecord } from '../../../shared/storage/records/types.js';
+import type { StreamRecord } from '../../../shared/storage/records/types.js';
 import { journalRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
+import type { ProducerChange } from './core.js';
 import { JOURNAL_AGE_MS, JOURNAL_BYTES_MAX, JOURNAL_TAIL_APPENDS_MAX, JOURNAL_TAIL_BYTES_MAX } from './limits.js';
 import { JournalTail, type Slot } from './slot.js';
 
@@ -28,7 +29,8 @@ interface JournaledWork {
   readonly slot: Slot;
   readonly from: Offset;
   readonly appends: readonly Append[];
-  readonly producers: ReadonlyMap<string, Omit<ProducerRecord, 'change'>> | null;
+  /** In order; their records have the number of the batch. */
+  readonly producers: readonly ProducerChange[] | null;
 }
 
 export class Journal {
@@ -84,7 +86,7 @@ export class Journal {
     }
     tail.bytes += bytes;
     this.#bytes += bytes;
-    if (producers !== null) for (const [id, producer] of producers) tail.producers.set(id, { ...producer, change: record.change });
+    if (producers !== null) for (const { id, record: producer } of producers) (tail.producers ??= new Map()).set(id, producer);
   }
 
   /** The stream's rows say it all, or the stream is gone. */

@@ -219,7 +219,7 @@ describe('log core', () => {
   });
 
   it('PROD-15 a lookup that is older than the cache of producers is made again', async () => {
-    const seen = (seq: number): Change['producer'] => ({ id: 'p', record: { epoch: 0, lastSeq: seq, firstDigest: null, lastDigest: null, lastStart: ZERO, lastEnd: ZERO, lastClosed: false, closedEpoch: -1, closedSeq: -1, lastAtMs: 1 } });
+    const seen = (seq: number): Change['producer'] => ({ id: 'p', record: { epoch: 0, lastSeq: seq, firstDigest: null, lastDigest: null, lastStart: ZERO, lastEnd: ZERO, lastClosed: false, closedEpoch: -1, closedSeq: -1, lastAtMs: 1, change: 0 } });
     await core.using(KEY, async (slot) => {
       await put(slot, 'a');
       let open = (): void => undefined;

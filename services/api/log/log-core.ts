@@ -201,7 +201,7 @@ export class Core implements LogCore {
     batch.add(change, bytes);
     if (slot.pending?.incarnation !== change.next?.incarnation) slot.producers = null;
     slot.pending = change.next;
-    if (change.producer !== undefined) (slot.producers ??= new Map()).set(change.producer.id, { ...change.producer.record, change: 0 });
+    if (change.producer !== undefined) (slot.producers ??= new Map()).set(change.producer.id, change.producer.record);
     slot.staged++;
   }
 

@@ -14,7 +14,7 @@ export async function lookUpProducer(rows: Pick<HotReads, 'get'>, slot: Slot, in
     const cache = slot.pending?.incarnation === incarnation ? (slot.producers ??= new Map()) : null;
     const cached = cache?.get(id);
     if (cached !== undefined) return cached;
-    const journaled = slot.tail?.incarnation === incarnation ? slot.tail.producers.get(id) : undefined;
+    const journaled = slot.tail?.incarnation === incarnation ? slot.tail.producers?.get(id) : undefined;
     let record: ProducerRecord | null;
     if (journaled === undefined) {
       const value = await rows.get(producerRow.key(slot.slot, incarnation, id));

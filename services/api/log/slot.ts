@@ -53,7 +53,8 @@ const PIECE_BYTES = 65_536;
 /** The end of one stream, [from, the durable tail), that lies in journal rows and here, and not in rows of its own. `Journal` alone writes its fields. */
 export class JournalTail {
   readonly appends: Append[] = [];
-  readonly producers = new Map<string, ProducerRecord>();
+  /** null: none. */
+  producers: Map<string, ProducerRecord> | null = null;
   bytes = 0;
 
   constructor(
