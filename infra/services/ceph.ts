@@ -24,6 +24,7 @@ const READY_MS_MAX = 60_000;
 /** A monitor that has just begun may let a store wait for ever: it is started anew. */
 const STORE_MS_MAX = 10_000;
 const STORE_TRIES = 3;
+const CLUSTER_TRIES = 2;
 /** Ports in which the store's own connections lie, behind that of the monitor. */
 const STORE_PORTS = 50;
 /** What the memory store may hold, bytes: memory is taken as it fills. */
@@ -86,6 +87,17 @@ rgw crypt s3 kms encryption keys = ${KMS.id}=${KMS.secret}
 /** Starts a gateway. Throws when Ceph is not here and cannot be installed, or does not come up. */
 export async function startCeph(): Promise<S3Server> {
   await ensurePrograms(PROGRAMS, PACKAGES);
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await startOnce();
+    } catch (error) {
+      // Another cluster that begins at the same time may have taken one of its ports.
+      if (tries === CLUSTER_TRIES) throw error;
+    }
+  }
+}
+
+async function startOnce(): Promise<S3Server> {
   const dir = mkdtempSync(join(tmpdir(), 'firn-ceph-'));
   const processes: ServerProcess[] = [];
   const stop = async (): Promise<void> => {

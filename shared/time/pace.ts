@@ -1,7 +1,7 @@
 /**
  * Long work on the event loop that leaves most of it to whoever answers clients.
  *
- * Owns: the rests. Promises: others get their turn each time; while the loop is busy, whoever keeps it so, the work rests twice as long as it worked, and goes on without rest on a loop that has time.
+ * Owns: the rests. Promises: others get their turn each time; while the loop is busy, whoever keeps it so, the work rests three times as long as it worked, and goes on without rest on a loop that has time.
  */
 import { performance } from 'node:perf_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -10,7 +10,7 @@ import { idlePause } from './pause.js';
 /** Share of the time that the loop was at work since the last rest, above which it counts as busy. */
 const BUSY_SHARE = 0.7;
 /** A rest for each millisecond of work, and the longest one, ms. */
-const REST_FACTOR = 2;
+const REST_FACTOR = 3;
 const REST_MS_MAX = 100;
 /** Shorter stretches than this are no reason for a rest, ms: a timer is not finer. */
 const WORK_MS_MIN = 2;
