@@ -5,6 +5,7 @@
  */
 import { Command } from 'commander';
 import { closeClient } from '../demo/client.js';
+import { withScope } from '../lib/scope.js';
 import { appends } from './appends.js';
 import { catchUp } from './catch-up.js';
 import { cold } from './cold.js';
@@ -13,6 +14,7 @@ import { restore } from './restore.js';
 import { passes, resultTable, type Options, type Row } from './results.js';
 import { sealing } from './sealing.js';
 import { sse } from './sse.js';
+import { STARTED } from './started.js';
 import { subscriptions } from './subscriptions.js';
 import { variants } from './variants.js';
 
@@ -42,7 +44,7 @@ const program = new Command('bench')
   });
 
 try {
-  await program.parseAsync();
+  await withScope(() => program.parseAsync().then(() => undefined), STARTED);
 } catch (error) {
   process.stderr.write(`bench: ${reason(error)}\n`);
   process.exitCode = 1;

@@ -14,6 +14,7 @@ import { bytes, count, duration } from '../lib/table.js';
 import { storeSettings, type S3Server } from '../services/s3-server.js';
 import { BUCKET, SEALED_WHEN_ASKED, withS3 } from './cold-node.js';
 import type { Row } from './results.js';
+import { ending } from './started.js';
 
 const STREAMS = 100_000;
 const SOME = STREAMS / 4;
@@ -37,13 +38,11 @@ class Store {
   async node(work: (node: FirnProcess) => Promise<void>): Promise<void> {
     this.#at ??= await mkdtemp(join(this.folder, 'node-'));
     const node = await FirnProcess.on(this.#at, this.settings);
-    try {
+    await ending(() => node.kill(), async () => {
       await node.start();
       await work(node);
       await node.stop();
-    } finally {
-      await node.kill();
-    }
+    });
   }
 
   /** Loses the directory and makes a new one. */
@@ -66,7 +65,7 @@ async function create(node: FirnProcess, from: number, to: number): Promise<void
 async function measure(s3: S3Server, from: From): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'firn-bench-'));
   const store = new Store(folder, { ...SEALED_WHEN_ASKED, ...storeSettings(s3, BUCKET, `restore/${folder.slice(-6)}`) });
-  try {
+  return ending(() => rm(folder, { recursive: true, force: true }), async () => {
     const runs: Measured[] = [];
     for (const [begin, end] of [[0, SOME], [SOME, STREAMS]] as const) {
       process.stderr.write(`bench: restore of ${count(end)} streams, ${from}\n`);
@@ -77,9 +76,7 @@ async function measure(s3: S3Server, from: From): Promise<Row[]> {
       runs.push(await store.restored(end));
     }
     return rowsOf(from, runs as [Measured, Measured]);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
 }
 
 function rowsOf(from: From, [some, all]: readonly [Measured, Measured]): Row[] {

@@ -15,6 +15,7 @@ import { FirnProcess, type Settings } from '../lib/firn-process.js';
 import { peerScript } from '../lib/peers.js';
 import { freePort } from '../lib/ports.js';
 import { call } from '../demo/client.js';
+import { endsWithRun } from './started.js';
 
 export type PeerName = 'ursula' | 'reference' | 's2';
 export type ServerName = 'bare' | 'firn' | PeerName;
@@ -137,7 +138,7 @@ async function s2(url: string, pid: number, stop: () => Promise<void>): Promise<
 }
 
 /** Starts a server on a free port with an empty directory. `settings` go to Firn alone. */
-export function startServer(name: ServerName, settings: Settings = {}): Promise<Server> {
+function startServer(name: ServerName, settings: Settings = {}): Promise<Server> {
   if (name === 'bare') return startBare();
   return name === 'firn' ? startFirn(settings) : startPeer(name);
 }
@@ -145,10 +146,15 @@ export function startServer(name: ServerName, settings: Settings = {}): Promise<
 /** Starts servers, runs work with them, and ends them whatever happens. */
 export async function withServers<T>(names: readonly ServerName[], settings: Settings, work: (servers: readonly Server[]) => Promise<T>): Promise<T> {
   const servers: Server[] = [];
+  const ends: (() => Promise<unknown>)[] = [];
   try {
-    for (const name of names) servers.push(await startServer(name, settings));
+    for (const name of names) {
+      const server = await startServer(name, settings);
+      ends.push(await endsWithRun(() => server.stop()));
+      servers.push(server);
+    }
     return await work(servers);
   } finally {
-    await Promise.allSettled(servers.map((server) => server.stop()));
+    await Promise.allSettled(ends.map((end) => end()));
   }
 }

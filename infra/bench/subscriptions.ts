@@ -7,7 +7,7 @@ import { call } from '../demo/client.js';
 import { count, quantile } from '../lib/table.js';
 import { settleDisk } from './disk.js';
 import { median, WARM_UP, WARM_UP_SECONDS, type Options, type Row } from './results.js';
-import { startServer, withServers, type Server } from './servers.js';
+import { withServers, type Server } from './servers.js';
 import { appendLoad, ensureWrk } from './wrk.js';
 
 const STREAMS = 10_000;
@@ -100,8 +100,8 @@ async function paced(server: Server, receiver: Receiver, seconds: number): Promi
 
 async function wakeUps(options: Options): Promise<Row> {
   const receiver = new Receiver();
-  const server = await startServer('firn');
-  try {
+  return withServers(['firn'], {}, async ([server]): Promise<Row> => {
+    if (server === undefined) throw new Error('no server');
     await subscribe(server, 'hook', 'bench/*', await receiver.listen());
     await server.create('hook-', STREAMS, 'text/plain');
     await paced(server, receiver, WARM_UP_SECONDS);
@@ -117,10 +117,7 @@ async function wakeUps(options: Options): Promise<Row> {
       firn: `p50 ${p50.toFixed(1)} ms p99 ${quantile(receiver.waits, 0.99).toFixed(0)} ms`, other: `${count(receiver.deliveries - before)} deliveries, ${WAKE_MS_MAX} ms`,
       ratio: p50 / WAKE_MS_MAX, bound: { kind: 'max', value: 1 }, ...(unheard > 0 ? { fault: `${unheard} appends were never heard of` } : {}),
     };
-  } finally {
-    await server.stop();
-    await receiver.close();
-  }
+  }).finally(() => receiver.close());
 }
 
 /** The same load on two nodes: one has a subscription, on other streams. */

@@ -35,9 +35,8 @@ export class Scope {
   }
 }
 
-/** Runs work in a scope. An interrupt ends the process, when everything else has ended. Rejects with what the work came to. */
-export async function withScope(work: (scope: Scope) => Promise<void>): Promise<void> {
-  const scope = new Scope();
+/** Runs work in a scope, a new one or the one that is given. An interrupt ends the process, when everything else has ended. Rejects with what the work came to. */
+export async function withScope(work: (scope: Scope) => Promise<void>, scope = new Scope()): Promise<void> {
   const working = work(scope);
   const interrupted = async (code: number): Promise<void> => {
     await scope.close();
