@@ -5,7 +5,6 @@
  *
  * Koa served here too until nothing of it was left in use but its context, which each small append paid for; operators' routes have it.
  */
-import type { RequestListener } from 'node:http';
 import type { HubTimes } from '../live/hub.js';
 import { append } from './append.js';
 import { Bodies, type BodyLimit } from './body.js';
@@ -23,6 +22,7 @@ import { checkHead } from './request-headers.js';
 import { retain } from './retention.js';
 import { parseRoute, refuseMethod, type Route } from './routes.js';
 import { control } from './subscriptions/control.js';
+import type { Handler } from './server.js';
 import { getIncarnationSnapshot, getSnapshot, publishSnapshot } from './snapshot.js';
 import { commitParts, discardParts, listsParts, uploadPart } from './snapshot-parts.js';
 
@@ -35,7 +35,7 @@ export interface ClientAppOptions {
 }
 
 export interface ClientApp {
-  readonly handler: RequestListener;
+  readonly handler: Handler;
   readonly live: LiveReads;
   readonly bodies: Bodies;
   /** Ends live reads, with what tells their clients where to go on; later ones end at once. */
@@ -49,7 +49,7 @@ export function createClientApp(deps: HttpDeps, options: ClientAppOptions = {}):
   const bodies = new Bodies(() => performance.now(), options.bodyWindowMs, options.ingressBytesMax);
   const live = new LiveReads(deps, { times: options.sse, readersMax: options.liveReadersMax });
   const surface = new Surface(deps, bodies, live);
-  const handler: RequestListener = (req, res) => surface.answer(new Exchange(deps, req, res));
+  const handler: Handler = (req, res) => surface.answer(new Exchange(deps, req, res));
   const close = (): void => {
     live.close();
     bodies.close();

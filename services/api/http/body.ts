@@ -8,6 +8,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { FirnError, type ErrorCode } from '../../../shared/protocol/errors.js';
 import type { Exchange } from './exchange.js';
+import type { BodyTaker } from './taken-request.js';
 import { BODY_CHECK_MS, BODY_GROWTH, BODY_HELD_AT_ONCE, BODY_TIME_MS, BODY_WINDOW_BYTES, BODY_WINDOW_MS, INGRESS_BYTES_MAX, UPLOAD_WINDOW_BYTES } from './limits.js';
 
 const NOTHING = Buffer.alloc(0);
@@ -171,22 +172,7 @@ function sayContinue(req: IncomingMessage, res: ServerResponse): void {
   if (req.headers.expect !== undefined) res.writeContinue();
 }
 
-const RECEIVER = Symbol('receiver');
-type ReceivingRequest = IncomingMessage & { [RECEIVER]?: WholeBody };
-
-/** Listeners are shared by all requests and never taken off, which would cost more than the rest of a small body; the state hangs on the request. */
-function onData(this: ReceivingRequest, chunk: Buffer): void {
-  this[RECEIVER]?.take(chunk);
-}
-function onEnd(this: ReceivingRequest): void {
-  this[RECEIVER]?.finish();
-}
-function onBroken(this: ReceivingRequest): void {
-  // The listener for errors outlives the body: a request that breaks later must not end the process.
-  this[RECEIVER]?.fail(new FirnError('BODY_UNREADABLE', { detail: 'the body ended before its end' }));
-}
-
-class WholeBody implements Receiving {
+class WholeBody implements Receiving, BodyTaker {
   place = -1;
   windowBytes = 0;
   windowStartMs: number;
@@ -213,13 +199,8 @@ class WholeBody implements Receiving {
   }
 
   start(): void {
-    const req = this.exchange.req as ReceivingRequest;
-    req[RECEIVER] = this;
-    req.on('data', onData);
-    req.on('end', onEnd);
-    req.on('error', onBroken);
-    req.on('close', onBroken);
     this.bodies.watch(this);
+    this.exchange.req.giveBody(this);
   }
 
   take(chunk: Buffer): void {
@@ -259,20 +240,20 @@ class WholeBody implements Receiving {
   }
 
   finish(): void {
-    this.#stop();
+    this.bodies.unwatch(this);
     if (this.declared === null) this.resolve(this.#chunks === null ? NOTHING : this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#received));
     else if (this.#received !== this.declared) this.reject(new FirnError('BODY_UNREADABLE', { detail: 'the body is shorter than its declared length' }));
     else this.resolve(this.#filled ?? this.#first ?? NOTHING);
   }
 
-  fail(error: FirnError): void {
-    this.#stop();
-    this.reject(error);
+  broken(): void {
+    this.fail(new FirnError('BODY_UNREADABLE', { detail: 'the body ended before its end' }));
   }
 
-  #stop(): void {
+  fail(error: FirnError): void {
     this.bodies.unwatch(this);
-    (this.exchange.req as ReceivingRequest)[RECEIVER] = undefined;
+    this.exchange.req.leaveBody();
+    this.reject(error);
   }
 }
 

@@ -4,10 +4,11 @@
  * Owns: writing an answer's head and body in one go, the headers that every answer carries (SEC-01, SEC-02), CORS headers, and the
  * count of requests. Promises: the head is written once; an answer without a body has none.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { RouteClass } from '../../../shared/observability/metrics.js';
 import type { HttpDeps } from './deps.js';
 import { corsHeaders } from './cors.js';
+import type { TakenRequest } from './taken-request.js';
 
 /** Version 0.11 of the extension profile: major times 1,000 plus minor. */
 const PROTOCOL = '11';
@@ -21,10 +22,10 @@ export class Exchange {
   heldBytes = 0;
   readonly isHead: boolean;
   readonly deps: HttpDeps;
-  readonly req: IncomingMessage;
+  readonly req: TakenRequest;
   readonly res: ServerResponse;
 
-  constructor(deps: HttpDeps, req: IncomingMessage, res: ServerResponse) {
+  constructor(deps: HttpDeps, req: TakenRequest, res: ServerResponse) {
     this.deps = deps;
     this.req = req;
     this.res = res;

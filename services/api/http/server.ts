@@ -6,20 +6,24 @@
  * is over within its grace time (R083).
  */
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from '../../../shared/observability/index.js';
 import { errorBody, FirnError } from '../../../shared/protocol/errors.js';
 import { ANSWER_STALL_MS, CONNECTIONS_CHECK_MS, CONNECTIONS_MAX, DESCRIPTORS_RESERVED, HEADERS_TIMEOUT_MS, IDLE_CHECK_MS, KEEP_ALIVE_MS, STALL_CHECK_MS } from './limits.js';
 import { IdleConnections } from './idle-connections.js';
+import { TakenRequest } from './taken-request.js';
 import { WriteStalls } from './write-stalls.js';
+
+/** What answers each request. */
+export type Handler = (req: TakenRequest, res: ServerResponse) => void;
 
 export interface ListenOptions {
   readonly host: string;
   /** 0: any free port. */
   readonly port: number;
-  readonly handler: RequestListener;
+  readonly handler: Handler;
   readonly logger: Logger;
   /** Ends what would otherwise stay open, at the start of a shutdown. */
   readonly endLongAnswers?: () => void;
@@ -44,7 +48,7 @@ const SWEEP_MS = 25;
 /** Resolves when the server listens. Rejects when the address cannot be used. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const server = createServer({
-    keepAliveTimeout: 0, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0, requireHostHeader: false, connectionsCheckingInterval: CONNECTIONS_CHECK_MS, noDelay: true,
+    IncomingMessage: TakenRequest, keepAliveTimeout: 0, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: 0, requireHostHeader: false, connectionsCheckingInterval: CONNECTIONS_CHECK_MS, noDelay: true,
   });
   const state = new ServerState(server, options);
   await new Promise<void>((resolve, reject) => {
@@ -71,7 +75,7 @@ class ServerState {
     const max = options.connectionsMax ?? connectionsOfProcess();
     server.on('connection', (socket: Socket) => this.#admit(socket, max));
     const { handler } = options;
-    const serve: RequestListener = (req, res) => {
+    const serve: Handler = (req, res) => {
       // The connection of a server that is going away is not used again.
       if (this.#ending) res.setHeader('Connection', 'close');
       handler(req, res);
