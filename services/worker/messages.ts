@@ -64,7 +64,7 @@ export const writeOffload = (ref: SnapshotObjectRef): object => ({ object: writt
 export const failedMessage = z.strictObject({ why: z.string().max(10_000) });
 
 /** `POST …/checkpointed`. */
-export const checkpointMessage: z.ZodType<CheckpointReport> = z.strictObject({ partition: count, session: count, seq: count, streams: count, bytes: count });
+export const checkpointMessage: z.ZodType<CheckpointReport> = z.strictObject({ partition: count, session: count, seq: count, streams: count, bytes: count, damaged: count });
 
 const objectKeys = z.array(z.string().max(200)).max(COLLECT_BATCH);
 

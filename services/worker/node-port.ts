@@ -58,6 +58,8 @@ export interface CheckpointReport {
   readonly streams: number;
   /** Stored bytes written. */
   readonly bytes: number;
+  /** Newer checkpoints that were passed over, since they are not as they were written. */
+  readonly damaged: number;
 }
 
 /** What a node tells a collection about the plans of its session: objects of those that are over are named by the log by now, or never. */

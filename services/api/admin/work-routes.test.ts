@@ -310,7 +310,7 @@ describe('who may work, and what they may bring back', () => {
       }
       // Its own, but not there.
       await expect(over.port.commitSeal(job, [{ id: own, bytes: 1, crc: 1 }], never)).rejects.toThrow(/missing/);
-      await expect(over.port.checkpointed('0000-000001-1', { partition: 0, session: 1, seq: 99, streams: 1, bytes: 1 })).rejects.toThrow(/no checkpoint/);
+      await expect(over.port.checkpointed('0000-000001-1', { partition: 0, session: 1, seq: 99, streams: 1, bytes: 1, damaged: 0 })).rejects.toThrow(/no checkpoint/);
       const root = `http://127.0.0.1:${over.proxy.port}/__firn/work/${over.rig.cold.work!.storeId}/plans/${job}`;
       const send = async (what: string, body: string): Promise<number> => (await fetch(`${root}/${what}`, { method: 'POST', headers: { authorization: 'Bearer right' }, body })).status;
       for (const body of ['', '{', '[]', '{"objects":[{"key":"store.json","bytes":1,"crc":1}]}', '{"objects":[],"more":1}', '{"objects":[{"key":"partitions/0000/segments/x","bytes":-1,"crc":1}]}']) expect([body, await send('seal', body)]).toEqual([body, 400]);

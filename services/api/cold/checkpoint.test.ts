@@ -105,6 +105,6 @@ describe('a checkpoint', () => {
   });
 
   it('of an empty log is nothing', async () => {
-    expect(await rig.cold.checkpointNow(AbortSignal.timeout(5_000))).toEqual([{ partition: 0, session: 0, seq: 0, streams: 0, bytes: 0 }]);
+    expect(await rig.cold.checkpointNow(AbortSignal.timeout(5_000))).toEqual([{ partition: 0, session: 0, seq: 0, streams: 0, bytes: 0, damaged: 0 }]);
   });
 });

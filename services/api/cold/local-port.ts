@@ -297,6 +297,10 @@ export class LocalPort implements NodePort {
       if (newest === null || comparePositions(newest, report) < 0) throw new Error(`there is no checkpoint of partition ${report.partition} at ${report.session}/${report.seq}`);
     }
     checkpoint.reset();
+    if (report.damaged > 0) {
+      this.#options.metrics.damage('object');
+      this.#options.logger.error({ event: 'checkpoints-damaged', partition: report.partition, damaged: report.damaged }, 'the newest checkpoints are not as they were written and were passed over: "firn verify" names them');
+    }
     if (report.bytes > 0) this.#options.metrics.objectWritten('checkpoint', report.bytes);
     this.#options.onCheckpoint(jobId, report);
   }

@@ -71,13 +71,7 @@ export class PartitionRuns<Report> {
     run.settle(outcome);
   }
 
-  /** Runs one of every partition now. Rejects with what went wrong, or with the signal's reason. */
-  async runAll(signal: AbortSignal): Promise<Report[]> {
-    const reports: Report[] = [];
-    for (const partition of this.#options.partitions) reports.push(await this.run(partition, signal));
-    return reports;
-  }
-
+  /** Runs one of a partition now. Rejects with what went wrong, or with the signal's reason. */
   async run(partition: PartitionCold, signal: AbortSignal): Promise<Report> {
     const { state, refusal } = partition.session;
     if (state !== 'active') throw refusal ?? new Error(`partition ${partition.partition} has no claimed session`);

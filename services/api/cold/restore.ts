@@ -13,7 +13,7 @@ import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import type { CheckpointItem, CheckpointManifest } from '../../../shared/storage/checkpoint.js';
 import type { StoreDocument } from '../../../shared/storage/store-json.js';
 import type { Logger } from '../../../shared/observability/logger.js';
-import { checkpointItems, newestCheckpoint, readManifest } from '../../../shared/storage/history/checkpoints.js';
+import { checkpointItems, newestCheckpoint, newestSound, type DamagedCheckpoint } from '../../../shared/storage/history/checkpoints.js';
 import { LOG_START, readLog, type LogPosition } from '../../../shared/storage/history/log-reader.js';
 import { LogOverlay } from '../../../shared/storage/history/log-overlay.js';
 import { mergeItems } from '../../../shared/storage/history/merge-items.js';
@@ -72,6 +72,8 @@ export interface RestoreReport {
   readonly partitions: readonly {
     readonly partition: number;
     readonly session: number;
+    /** Newer checkpoints that are not as they were written: what they held was taken from the one before and the log behind it. */
+    readonly damagedCheckpoints: readonly { readonly key: string; readonly why: string }[];
     /** Where the checkpoint stood, null without one; and how many log records came behind it. */
     readonly checkpoint: LogPosition | null;
     readonly records: number;
@@ -115,7 +117,7 @@ async function emptyStore({ config, logger }: RestoreOptions): Promise<DurableSt
 interface Part {
   readonly partition: number;
   readonly session: PartitionSession;
-  readonly checkpoint: LogPosition | null;
+  readonly damagedCheckpoints: readonly DamagedCheckpoint[];
   readonly manifest: CheckpointManifest | null;
   readonly overlay: LogOverlay;
   /** The last log record that was read, and when it was written. */
@@ -176,8 +178,8 @@ class Restore {
     const { objects, signal, now } = this.#options;
     const session = await this.#claim(partition, await newestCheckpoint(objects, partition));
     // Asked again: until the claim an old node may have written newer ones, and collected what they cover.
-    const checkpoint = await newestCheckpoint(objects, partition);
-    const manifest = checkpoint === null ? null : await readManifest(objects, partition, checkpoint);
+    const damagedCheckpoints: DamagedCheckpoint[] = [];
+    const manifest = await newestSound({ store: objects, partition, look: 'sums', signal, damaged: (one) => this.#passedOver(one, damagedCheckpoints) });
     const overlay = new LogOverlay();
     let end: LogPosition = manifest ?? LOG_START;
     let endAtMs: number | null = null;
@@ -192,7 +194,7 @@ class Restore {
     const named = await RestoredObjects.list(objects, partition, manifest, overlay);
     const writer = new RowWriter(this.#store);
     const filling = new Filling({ partition, writer, objects: named, forks, nowMs: now(), renewal: this.#renew ? this.#renewal(partition, session) : null, lost: (key, what) => this.#lost(key, what) });
-    return { partition, session, checkpoint, manifest, overlay, end, endAtMs, writer, objects: named, filling };
+    return { partition, session, damagedCheckpoints, manifest, overlay, end, endAtMs, writer, objects: named, filling };
   }
 
   /** What checkpoint and log hold of a partition. */
@@ -235,7 +237,7 @@ class Restore {
     for await (const item of checkpointItems(this.#options.objects, manifest)) if (item.kind === 'stream' && overlay.keys.get(item.key)?.renewsBase === true) note(item.key, item.state.incarnation);
   }
 
-  async #finish({ partition, session, checkpoint, manifest, overlay, end, endAtMs, writer, objects, filling }: Part, subscriptions: number): Promise<RestoreReport['partitions'][number]> {
+  async #finish({ partition, session, damagedCheckpoints, manifest, overlay, end, endAtMs, writer, objects, filling }: Part, subscriptions: number): Promise<RestoreReport['partitions'][number]> {
     await objects.write(writer);
     for (const fence of [...(manifest?.fences ?? []), ...[...overlay.purges].map(([bucket, atMs]) => ({ bucket, atMs }))]) {
       await writer.put(bucketFenceRow.key(fence.bucket), bucketFenceRow.encode({ atMs: fence.atMs }));
@@ -243,7 +245,8 @@ class Restore {
     const applied = session.seq > 0 ? { session: session.session, seq: session.seq } : end;
     await writer.put(appliedRow.key(partition), appliedRow.encode({ ...applied, slice: 0 }));
     await writer.flush();
-    return { partition, session: session.session, checkpoint, records: overlay.records, lastRecordAtMs: endAtMs, streams: filling.streams, bytes: filling.bytes, objects: objects.count, subscriptions };
+    const checkpoint = manifest === null ? null : { session: manifest.session, seq: manifest.seq };
+    return { partition, session: session.session, damagedCheckpoints: damagedCheckpoints.map(({ key, why }) => ({ key, why })), checkpoint, records: overlay.records, lastRecordAtMs: endAtMs, streams: filling.streams, bytes: filling.bytes, objects: objects.count, subscriptions };
   }
 
   /** Binds the directory to a session of its own, and ends every earlier one. What lies before the checkpoint's session was fenced before it was written. */
@@ -261,6 +264,11 @@ class Restore {
   #renewal(partition: number, session: PartitionSession): Renewal {
     const issuer = new TokenIssuer(partition, this.#document.tokenKey, this.#rows, { session: () => session.session, next: () => session.claimNext() });
     return { issue: () => issuer.issue(), log: async (objects, deltas) => void (await session.append({ plan: null, objects, deltas })) };
+  }
+
+  #passedOver(one: DamagedCheckpoint, list: DamagedCheckpoint[]): void {
+    this.#options.logger.error({ event: 'checkpoint-damaged', key: one.key, why: one.why }, 'a checkpoint is not as it was written: the restore begins with the one before it, or with the whole log');
+    list.push(one);
   }
 
   #moved(): void {

@@ -36,6 +36,7 @@ import { ColdReader } from './reader.js';
 import { sealNow } from './seal-now.js';
 import { noSteps } from './steps.js';
 import { agree, checkDirectory } from './store-identity.js';
+import { checkpointOf } from './checkpoint-now.js';
 import type { ColdTierOptions } from './tier-options.js';
 import { Backoff, orStopped, Stopped } from './timing.js';
 import type { ColdTier, SealReport, WorkSide } from './types.js';
@@ -309,7 +310,11 @@ export class ObjectColdTier implements ColdTier {
   }
 
   checkpointNow(signal: AbortSignal): Promise<readonly CheckpointReport[]> {
-    return withSignal([signal, this.#stop.signal], null, (until) => this.#checkpoints.runAll(until));
+    return withSignal([signal, this.#stop.signal], null, async (until) => {
+      const reports: CheckpointReport[] = [];
+      for (const partition of this.partitions) reports.push(await checkpointOf(partition, this.#checkpoints, until));
+      return reports;
+    });
   }
 
   compactNow(signal: AbortSignal): Promise<CompactReport> {

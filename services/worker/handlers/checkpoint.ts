@@ -10,7 +10,7 @@ import { checkpointKey, checkpointPartKey } from '../../../shared/storage/keys.j
 import { ATTEMPT_MAX, objectKey, partitionDigits, sessionDigits } from '../../../shared/storage/records/object-id.js';
 import type { ObjectId, ObjectInfo } from '../../../shared/storage/records/types.js';
 import type { CheckpointItem } from '../../../shared/storage/checkpoint.js';
-import { checkpointItems, newestCheckpoint, readManifest } from '../../../shared/storage/history/checkpoints.js';
+import { checkpointItems, newestSound, type DamagedCheckpoint } from '../../../shared/storage/history/checkpoints.js';
 import { comparePositions, LOG_START, readLog, type LogPosition } from '../../../shared/storage/history/log-reader.js';
 import { LogOverlay } from '../../../shared/storage/history/log-overlay.js';
 import { mergeItems } from '../../../shared/storage/history/merge-items.js';
@@ -46,10 +46,13 @@ export function checkpointHandler(port: NodePort, options: CheckpointOptions): J
 async function writeCheckpoint(port: NodePort, partition: number, attempt: number, options: CheckpointOptions, signal: AbortSignal): Promise<CheckpointReport> {
   const store = port.objects;
   const target = await port.logPosition(partition);
-  if (target.session === 0) return { partition, ...target, streams: 0, bytes: 0 };
-  const newest = await newestCheckpoint(store, partition);
-  const before = newest === null ? null : await readManifest(store, partition, newest);
-  if (before !== null && comparePositions(before, target) >= 0) return { partition, session: before.session, seq: before.seq, streams: before.streams, bytes: 0 };
+  if (target.session === 0) return { partition, ...target, streams: 0, bytes: 0, damaged: 0 };
+  const passedOver: DamagedCheckpoint[] = [];
+  const before = await newestSound({ store, partition, look: 'sums', signal, damaged: (one) => passedOver.push(one) });
+  const damaged = passedOver.length;
+  // One that is damaged keeps its place in the log: the next record makes room for another.
+  const isTaken = passedOver.some(({ at }) => comparePositions(at, target) >= 0);
+  if (isTaken || (before !== null && comparePositions(before, target) >= 0)) return { partition, session: before?.session ?? 0, seq: before?.seq ?? 0, streams: before?.streams ?? 0, bytes: 0, damaged };
   const overlay = new LogOverlay();
   for await (const { record } of readLog({ store, partition, after: before ?? LOG_START, until: target.session, live: true, signal })) {
     if (comparePositions(record, target) > 0) break;
@@ -86,7 +89,7 @@ async function writeCheckpoint(port: NodePort, partition: number, attempt: numbe
   // Another run for this very place was first: its checkpoint holds the same, and these parts are orphans.
   await store.putOnce(checkpointKey(partition, target.session, target.seq), body, signal);
   const bytes = parts.reduce((sum, part) => sum + part.bytes, body.length);
-  return { partition, ...target, streams: manifest.streams, bytes };
+  return { partition, ...target, streams: manifest.streams, bytes, damaged };
 }
 
 /** Counts what names each object, anew from the merged state: nothing that went wrong earlier is carried along (I8). */

@@ -5,7 +5,8 @@
  * in this very run; every deletion may be repeated, and what a run that was killed left is found by the next one.
  */
 import type { JobHandler } from '../../../shared/queue/index.js';
-import { newestCheckpoints } from '../../../shared/storage/history/checkpoints.js';
+import { soundCheckpoints } from '../../../shared/storage/history/checkpoints.js';
+import type { CheckpointManifest } from '../../../shared/storage/checkpoint.js';
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { partitionDigits, sessionDigits } from '../../../shared/storage/records/object-id.js';
 import { STORE_KEY } from '../../../shared/storage/keys.js';
@@ -54,9 +55,12 @@ class Collection {
 
   async run(): Promise<CollectReport> {
     const { partition, session, signal } = this;
-    const checkpoints = await newestCheckpoints(this.#store, partition);
-    const known = await KnownObjects.load({ store: this.#store, partition, session, signal }, checkpoints);
-    const listing = new Listing(checkpoints, (key) => known.objects.has(key));
+    // Only those that a restore could begin with count: what the newest two of them need stays (I8).
+    const sound: CheckpointManifest[] = [];
+    for await (const manifest of soundCheckpoints({ store: this.#store, partition, look: 'lengths', signal })) if (sound.push(manifest) === 2) break;
+    const [newest = null, older = null] = sound;
+    const known = await KnownObjects.load({ store: this.#store, partition, session, signal }, newest, older);
+    const listing = new Listing({ newest, older }, (key) => known.objects.has(key));
     await listing.run(this.#store, partition, signal);
     if (partition === 0) await listing.runOutside(this.#store, await this.#partitions(), signal);
     // In this order: what was listed, and whose plan was over after that, is named by a record that is there by now, or never will be.

@@ -11,6 +11,7 @@ import type { CheckpointReport, CollectReport } from '../../../worker/node-port.
 import { objectRow } from '../../hot/keys/index.js';
 import type { HotReads } from '../../hot/store.js';
 import { COLLECT_AGAIN_MS, COLLECT_AGE_MS, COLLECT_FIRST_MS, COLLECT_GARBAGE_BYTES, COLLECT_LIST_MS, COLLECT_PASSES_MAX, GARBAGE_LOOK_MS } from '../limits.js';
+import { checkpointFurtherOn, checkpointOf } from '../checkpoint-now.js';
 import type { PartitionCold } from '../partition-cold.js';
 import type { PartitionRuns } from '../partition-runs.js';
 import { Lane, orStopped, Stopped } from '../timing.js';
@@ -138,16 +139,14 @@ export class Collector {
     const { partition } = state;
     // References of deleted streams go bit by bit: what they hold up goes with this collection still.
     while (await partition.cleanUp()) signal.throwIfAborted();
-    if (cover) await checkpoints.run(partition, signal);
+    if (cover) await checkpointOf(partition, checkpoints, signal);
     let sum: CollectReport | null = null;
     let covered = false;
     for (let pass = 0; pass < COLLECT_PASSES_MAX; pass++) {
       const report = await runs.run(partition, signal);
       sum = sum === null ? report : added(sum, report);
       if (cover && !covered && report.uncovered > 0) {
-        // Two checkpoints cannot lie at one place of the log: an empty record parts them.
-        await partition.commit({ plan: null, objects: [], deltas: [{ kind: 'collect', objects: [] }] }, null);
-        await checkpoints.run(partition, signal);
+        await checkpointFurtherOn(partition, checkpoints, signal);
         covered = true;
       } else if (report.retryMs !== null) {
         await this.#waitFor(report.retryMs, signal);

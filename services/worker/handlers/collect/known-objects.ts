@@ -5,7 +5,7 @@
  * was so at or before the older of the newest two checkpoints; an object that is missing here is named by no record that was written before the last call of `read`.
  */
 import { comparePositions, LOG_START, readLog, type LogPosition } from '../../../../shared/storage/history/log-reader.js';
-import { readManifest, type NewestCheckpoints } from '../../../../shared/storage/history/checkpoints.js';
+import type { CheckpointManifest } from '../../../../shared/storage/checkpoint.js';
 import type { ObjectStore } from '../../../../shared/storage/object-store.js';
 import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import type { LogRecord } from '../../../../shared/storage/records/types.js';
@@ -36,14 +36,11 @@ export class KnownObjects {
     this.#end = start;
   }
 
-  static async load(options: KnownObjectsOptions, { newest, older }: NewestCheckpoints): Promise<KnownObjects> {
+  static async load(options: KnownObjectsOptions, newest: CheckpointManifest | null, older: LogPosition | null): Promise<KnownObjects> {
     const known = new KnownObjects(options, newest ?? LOG_START);
-    if (newest !== null) {
-      const manifest = await readManifest(options.store, options.partition, newest);
-      for (const { id, bytes, droppedAt } of manifest.objects) {
-        const covered = droppedAt !== null && older !== null && comparePositions(droppedAt, older) <= 0;
-        known.objects.set(objectKey(id), { bytes, standing: droppedAt === null ? 'alive' : covered ? 'garbage' : 'uncovered' });
-      }
+    for (const { id, bytes, droppedAt } of newest?.objects ?? []) {
+      const covered = droppedAt !== null && older !== null && comparePositions(droppedAt, older) <= 0;
+      known.objects.set(objectKey(id), { bytes, standing: droppedAt === null ? 'alive' : covered ? 'garbage' : 'uncovered' });
     }
     await known.read();
     return known;
