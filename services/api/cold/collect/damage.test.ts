@@ -27,13 +27,21 @@ async function flipIn(key: string): Promise<void> {
   await writeFile(path, bytes);
 }
 
+it.each([
+  ['the newest checkpoint', checkpointPrefix(0)],
+  ['a part of the newest checkpoint', checkpointPartPrefix(0)],
+])('a collection for which %s is damaged begins with what lies before it, and tells it', async (_, prefix) => {
+  const damaged = (await namesIn(node.objects, prefix)).at(-1) as string;
+  await flipIn(damaged);
+  expect(await node.collect()).toMatchObject({ objects: 1, unknown: 0 });
+  expect(node.metrics.damage.object.value).toBe(1);
+  await expectOnlyAlive(node);
+  for (const key of ['demo/b', 'demo/c']) expect((await node.read(key)).toString()).toBe(`bytes of ${key}`);
+});
+
 describe('a collection deletes nothing', () => {
-  it.each([
-    ['the newest checkpoint', checkpointPrefix(0)],
-    ['a part of the newest checkpoint', checkpointPartPrefix(0)],
-    ['the newest log record', logPrefix(0)],
-  ])('while %s is damaged, and goes on when it is whole again', async (_, prefix) => {
-    const damaged = (await namesIn(node.objects, prefix)).at(-1) as string;
+  it('while the newest log record is damaged, and goes on when it is whole again', async () => {
+    const damaged = (await namesIn(node.objects, logPrefix(0))).at(-1) as string;
     await flipIn(damaged);
     await expect(node.collect()).rejects.toThrow();
     expect(node.objects.deletes).toEqual([]);
