@@ -5,7 +5,7 @@
  * changed; a stream's part of a record is one atomic change together with the counts of the objects that it names; a change for another incarnation
  * is dropped (I6, I7); `applied` is never ahead of what it says.
  */
-import type { Offset } from '../../../shared/protocol/types.js';
+import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { sameObject } from '../../../shared/storage/records/object-id.js';
 import type { ColdRef, LogDelta, LogRecord, ObjectId, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
@@ -13,7 +13,7 @@ import { appliedRow, dataRow, dirtyRow, evictRow, objectRow, refRow, snapshotRow
 import type { HotOp } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
 import { applyCompaction, compactedInto, replacedObjects } from './compaction/apply-compaction.js';
-import { isPassing } from './damage.js';
+import { decodedOr, isPassing } from './damage.js';
 import { purgeUnmark } from './directory.js';
 import { SLICE_ROWS_MAX, STORE_RETRY_MS } from './limits.js';
 import type { LogPosition } from '../../../shared/storage/history/log-reader.js';
@@ -34,6 +34,8 @@ export interface ApplierOptions {
   readonly now: () => number;
   readonly hotKeepMs: number;
   readonly steps: Steps;
+  /** A row of a stream is damaged that a record would have taken away. */
+  readonly damaged: (key: StreamKey, error: Error) => void;
   readonly stop: AbortSignal;
 }
 
@@ -194,7 +196,8 @@ export class Applier {
       const ids: ObjectId[] = [];
       for await (const page of this.#options.core.store.scan(snapshotRow.range(slot.slot, before.incarnation))) {
         for (const { value } of page) {
-          const record = snapshotRow.decode(value);
+          const record = decodedOr(() => snapshotRow.decode(value), (error) => this.#options.damaged(slot.key, error));
+          if (record === null) continue;
           found.push(record);
           if (record.cold !== null) ids.push(record.cold.ref.object);
         }
@@ -239,15 +242,21 @@ export class Applier {
       if ((slot.pending?.incarnation === incarnation && slot.pending.forks > 0) || delta.state.forks > 0) return;
       for (;;) {
         const refs: ColdRef[] = [];
+        let rows = 0;
+        // A damaged one stays, and with it the object that it may name: nothing needs it any more, and the log of all others goes on.
         for await (const page of core.store.scan({ ...refRow.range(slot.slot, incarnation, 0, retained + 1), limit: SLICE_ROWS_MAX })) {
-          for (const { value } of page) refs.push(refRow.decode(value));
+          rows += page.length;
+          for (const { value } of page) {
+            const ref = decodedOr(() => refRow.decode(value), (error) => this.#options.damaged(delta.key, error));
+            if (ref !== null) refs.push(ref);
+          }
         }
         if (refs.length === 0) break;
         await this.#counts.prepare(refs.map((ref) => ref.object));
         const ops: HotOp[] = [];
         for (const ref of refs) ops.push({ type: 'del', key: refRow.key(slot.slot, incarnation, ref.end) }, ...this.#counts.move(ref.object, -1, -ref.blockBytes));
         await core.stageOps(ops);
-        if (refs.length < SLICE_ROWS_MAX) break;
+        if (rows < SLICE_ROWS_MAX) break;
       }
       await trimHot(core, slot, delta.state, retained);
     });

@@ -21,3 +21,14 @@ export function isHotDamage(error: unknown): error is Error {
 export function isUnreadable(error: unknown): error is Error {
   return isHotDamage(error) || error instanceof HotGap;
 }
+
+/** What a row says, null when it is damaged: what rests on many rows goes on with the others. */
+export function decodedOr<T>(decode: () => T, damaged: (error: Error) => void): T | null {
+  try {
+    return decode();
+  } catch (error) {
+    if (!isHotDamage(error)) throw error;
+    damaged(error);
+    return null;
+  }
+}

@@ -8,6 +8,7 @@ import type { ObjectId, ObjectInfo, SnapshotRecord } from '../../../shared/stora
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { objectRow, type ObjectUse } from '../hot/keys/index.js';
 import type { HotOp, HotReads } from '../hot/store.js';
+import { decodedOr } from './damage.js';
 
 export class ObjectCounts {
   /** Counts staged in the work at hand; the store is behind them. */
@@ -26,12 +27,14 @@ export class ObjectCounts {
   /** Reads the counts that `move` will be asked about; unknown objects get a row of their own from `infos`. */
   async prepare(ids: readonly ObjectId[], infos: readonly ObjectInfo[] = []): Promise<void> {
     for (const info of infos) {
-      if (!this.#uses.has(objectKey(info.id))) this.#take(info.id, (await this.#read(info.id)) ?? { bytes: info.bytes, crc: info.crc, refs: 0, live: 0, total: 0 });
+      if (this.#uses.has(objectKey(info.id))) continue;
+      const use = await this.#read(info.id);
+      if (use !== null) this.#take(info.id, use ?? { bytes: info.bytes, crc: info.crc, refs: 0, live: 0, total: 0 });
     }
     for (const id of ids) {
       if (this.#uses.has(objectKey(id))) continue;
       const use = await this.#read(id);
-      if (use !== undefined) this.#take(id, use);
+      if (use !== undefined && use !== null) this.#take(id, use);
     }
   }
 
@@ -41,7 +44,7 @@ export class ObjectCounts {
     if (!this.#uses.has(name)) this.#uses.set(name, use);
   }
 
-  /** The row after `by` more references to `bytes` raw bytes more. An object without a row (its deletion came first) is left alone. */
+  /** The row after `by` more references to `bytes` raw bytes more. An object without a row (its deletion came first), or with a damaged one, is left alone. */
   move(id: ObjectId, by: number, bytes: number): HotOp[] {
     this.shift(id, by, bytes);
     return this.rowsOf([id]);
@@ -68,9 +71,10 @@ export class ObjectCounts {
     return [...rows.values()];
   }
 
-  async #read(id: ObjectId): Promise<ObjectUse | undefined> {
+  /** null: the row is damaged, which collection and compaction tell. It stays as it is, so its object is never taken for unused. */
+  async #read(id: ObjectId): Promise<ObjectUse | undefined | null> {
     const value = await this.#store.get(objectRow.key(id));
-    return value === undefined ? undefined : objectRow.decode(value);
+    return value === undefined ? undefined : decodedOr(() => objectRow.decode(value), () => undefined);
   }
 }
 

@@ -91,7 +91,13 @@ export class PartitionCold {
     this.partition = partition;
     this.session = new PartitionSession({ partition, store, rows: rowsOfCore(core), logger, metrics, now, nonce: options.nonce, steps, stop });
     this.evictor = new Evictor({ core, partition, now, metrics, steps, stop, pressed: options.pressed, removeStaged: options.removeStaged });
-    this.applier = new Applier({ core, partition, now, hotKeepMs, steps, stop });
+    this.applier = new Applier({
+      core, partition, now, hotKeepMs, steps, stop,
+      damaged: (key, error) => {
+        metrics.damage('hot');
+        logger.error({ err: error, event: 'row-damaged', partition, stream: key }, 'a row that is not needed any more is damaged: it stays, and what it names is kept');
+      },
+    });
     this.board = new PlanBoard({ partition, runner: options.runner, now, logger, metrics });
     this.parking = new Parking(now);
     this.compactParking = new Parking(now);

@@ -119,7 +119,7 @@ export class ObjectColdTier implements ColdTier {
     const runs = { runner: () => this.runner, partitions: this.partitions, now };
     this.#checkpoints = new PartitionRuns({ ...runs, kind: 'checkpoint', jobId: checkpointJobId, due: ({ checkpoint }) => checkpoint.due });
     this.#collects = new PartitionRuns({ ...runs, kind: 'collect', jobId: collectJobId, due: () => false });
-    this.#collector = new Collector({ partitions: this.partitions, hot: core.store, checkpoints: this.#checkpoints, runs: this.#collects, now, logger, stop: this.#stop.signal });
+    this.#collector = new Collector({ partitions: this.partitions, hot: core.store, checkpoints: this.#checkpoints, runs: this.#collects, now, metrics: this.#metrics, logger, stop: this.#stop.signal });
   }
 
   async start(identity: Identity | null): Promise<void> {

@@ -8,10 +8,13 @@ import type { Logger } from '../../../../shared/observability/logger.js';
 import { StoreUnavailable } from '../../../../shared/storage/object-store.js';
 import { idlePause } from '../../../../shared/time/pause.js';
 import type { CheckpointReport, CollectReport } from '../../../worker/node-port.js';
+import { objectKey } from '../../../../shared/storage/records/object-id.js';
 import { objectRow } from '../../hot/keys/index.js';
 import type { HotReads } from '../../hot/store.js';
 import { COLLECT_AGAIN_MS, COLLECT_AGE_MS, COLLECT_FIRST_MS, COLLECT_GARBAGE_BYTES, COLLECT_LIST_MS, COLLECT_PASSES_MAX, GARBAGE_LOOK_MS } from '../limits.js';
 import { checkpointFurtherOn, checkpointOf } from '../checkpoint-now.js';
+import type { ColdMetrics } from '../cold-metrics.js';
+import { decodedOr } from '../damage.js';
 import type { PartitionCold } from '../partition-cold.js';
 import type { PartitionRuns } from '../partition-runs.js';
 import { Lane, orStopped, Stopped } from '../timing.js';
@@ -65,6 +68,7 @@ export interface CollectorOptions {
   readonly checkpoints: PartitionRuns<CheckpointReport>;
   readonly runs: PartitionRuns<CollectReport>;
   readonly now: () => number;
+  readonly metrics: ColdMetrics;
   readonly logger: Logger;
   readonly stop: AbortSignal;
 }
@@ -175,13 +179,20 @@ export class Collector {
     for (let passed = 0; passed >= 0 && passed < ms; passed = now() - from) await idlePause(Math.min(ms - passed, WAIT_STEP_MS), signal);
   }
 
+  /** Whether anything names the object cannot be told any more: it stays. */
+  #damaged(object: string, error: Error): void {
+    const { metrics, logger } = this.#options;
+    metrics.damage('hot');
+    logger.error({ err: error, event: 'object-row-damaged', object }, 'the row of an object is damaged: the object is kept');
+  }
+
   /** Adds up what nothing names. */
   async #weigh(state: State): Promise<void> {
     let bytes = 0;
     for await (const page of this.#options.hot.scan(objectRow.range(state.partition.partition))) {
-      for (const { value } of page) {
-        const use = objectRow.decode(value);
-        if (use.refs === 0) bytes += use.bytes;
+      for (const { key, value } of page) {
+        const use = decodedOr(() => objectRow.decode(value), (error) => this.#damaged(objectKey(objectRow.decodeKey(key)), error));
+        if (use?.refs === 0) bytes += use.bytes;
       }
     }
     state.bytes = bytes;

@@ -9,6 +9,7 @@ import type { ObjectId } from '../../../../shared/storage/records/types.js';
 import { PlanGone, type CollectChoice, type CollectPlans, type CollectVerdict } from '../../../worker/node-port.js';
 import { objectRow, type ObjectUse } from '../../hot/keys/index.js';
 import type { HotReads } from '../../hot/store.js';
+import { decodedOr } from '../damage.js';
 import type { PartitionCold } from '../partition-cold.js';
 import type { Steps } from '../steps.js';
 import { Marks } from './marks.js';
@@ -89,7 +90,9 @@ export class PartitionCollect {
     const found = new Map<string, ObjectId>();
     for (const [n, id] of ids.entries()) {
       const row = rows[n];
-      if (holds(id, row === undefined ? undefined : objectRow.decode(row))) found.set(objectKey(id), id);
+      const use = row === undefined ? undefined : decodedOr(() => objectRow.decode(row), () => undefined);
+      // A damaged row does not tell that nothing names its object.
+      if (use !== null && holds(id, use)) found.set(objectKey(id), id);
     }
     return found;
   }

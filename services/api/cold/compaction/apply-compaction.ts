@@ -12,16 +12,19 @@ import { slotOf } from '../../../../shared/storage/slots.js';
 import { refRow } from '../../hot/keys/index.js';
 import type { HotOp, HotReads } from '../../hot/store.js';
 import type { LogCore } from '../../log/core.js';
+import { decodedOr } from '../damage.js';
 import type { ObjectCounts } from '../object-counts.js';
 
 export type CompactDelta = Extract<LogDelta, { kind: 'compact' }>;
 
-/** The references that a range replaces, null when they are not those that were read. */
+/** The references that a range replaces, null when they are not those that were read, or one is damaged. */
 export async function replacedRefs(store: HotReads, delta: CompactDelta, range: CompactedRange): Promise<ColdRef[] | null> {
   const refs: ColdRef[] = [];
   for await (const page of store.scan(refRow.range(slotOf(delta.key), delta.incarnation, range.from + 1, range.to + 1))) {
     for (const { value } of page) {
-      refs.push(refRow.decode(value));
+      const ref = decodedOr(() => refRow.decode(value), () => undefined);
+      if (ref === null) return null;
+      refs.push(ref);
       if (refs.length > range.was.refs) return null;
     }
   }

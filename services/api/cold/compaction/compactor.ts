@@ -16,6 +16,7 @@ import type { ColdMetrics } from '../cold-metrics.js';
 import {
   COMPACT_AGE_MS, COMPACT_FAN_IN, COMPACT_FOUND_MAX, COMPACT_GARBAGE_SHARE_MAX, COMPACT_NOW_GARBAGE_SHARE_MAX, COMPACT_OBJECT_BYTES_SMALL, COMPACT_OBJECT_BYTES_TINY, COMPACT_PASSES_MAX, COMPACT_RECORDS, COMPACT_REST_FACTOR, PLAN_RETRY_MAX_MS, STORE_RETRY_MS,
 } from '../limits.js';
+import { decodedOr } from '../damage.js';
 import type { PartitionCold } from '../partition-cold.js';
 import type { Steps } from '../steps.js';
 import { Lane, orStopped, Stopped } from '../timing.js';
@@ -169,7 +170,7 @@ export class Compactor {
 
   /** Objects with too much garbage, and small ones of which there are many. */
   async #objectsToRewrite(full: boolean): Promise<ReadonlySet<string>> {
-    const { core, partition, metrics } = this.#options;
+    const { core, partition, metrics, logger } = this.#options;
     const garbageMax = full ? COMPACT_NOW_GARBAGE_SHARE_MAX : COMPACT_GARBAGE_SHARE_MAX;
     const rewrite = new Set<string>();
     const small: string[] = [];
@@ -178,7 +179,11 @@ export class Compactor {
     for await (const page of core.store.scan(objectRow.range(partition.partition))) {
       for (const row of page) {
         const id: ObjectId = objectRow.decodeKey(row.key);
-        const one = objectRow.decode(row.value);
+        const one = decodedOr(() => objectRow.decode(row.value), (error) => {
+          metrics.damage('hot');
+          logger.error({ err: error, event: 'object-row-damaged', object: objectKey(id) }, 'the row of an object is damaged: what lies in it is not put together');
+        });
+        if (one === null) continue;
         const garbage = garbageShare(one);
         use.objects++;
         use.bytes += one.bytes;
