@@ -40,6 +40,18 @@ it.each([
 });
 
 describe('a collection deletes nothing', () => {
+  it('while the newest checkpoint is damaged and no other can be made', async () => {
+    await flipIn((await namesIn(node.objects, checkpointPrefix(0))).at(-1) as string);
+    node.objects.before = (call, key) => {
+      if (call === 'put' && key.startsWith(checkpointPrefix(0))) throw new Error('no checkpoints now');
+    };
+    await expect(node.collect()).rejects.toThrow(/no checkpoints now/);
+    expect(node.objects.deletes).toEqual([]);
+    node.objects.before = () => undefined;
+    expect(await node.collect()).toMatchObject({ objects: 1 });
+    await expectOnlyAlive(node);
+  });
+
   it('while the newest log record is damaged, and goes on when it is whole again', async () => {
     const damaged = (await namesIn(node.objects, logPrefix(0))).at(-1) as string;
     await flipIn(damaged);
