@@ -12,6 +12,7 @@ import {
   itemsOfEntry,
   readCheckpointPart,
   readCheckpointParts,
+  sortedCheckpointKeys,
   type CheckpointEntry,
   type CheckpointManifest,
   type CheckpointPart,
@@ -127,6 +128,21 @@ describe('parts of a checkpoint', () => {
       fc.property(anyKey, anyKey, (a, b) => {
         const bySlot = slotOf(a) - slotOf(b);
         expect(Math.sign(compareCheckpointKeys(a, b))).toBe(Math.sign(bySlot === 0 ? Buffer.compare(Buffer.from(a), Buffer.from(b)) : bySlot));
+      }),
+    );
+  });
+
+  it('sort very many keys as each pair of them, those of one slot too', () => {
+    const sameSlot = (key: StreamKey): StreamKey[] => {
+      const others: StreamKey[] = [];
+      for (let n = 0; others.length < 2; n++) if (slotOf(`demo/${n}` as StreamKey) === slotOf(key)) others.push(`demo/${n}` as StreamKey);
+      return others;
+    };
+    const crowd = (['demo/a', 'demo/b'] as StreamKey[]).flatMap(sameSlot);
+    fc.assert(
+      fc.property(fc.shuffledSubarray(crowd), fc.uniqueArray(anyKey, { maxLength: 20 }), (some, more) => {
+        const keys = [...new Set([...some, ...more])];
+        expect(sortedCheckpointKeys(keys)).toEqual(keys.toSorted(compareCheckpointKeys));
       }),
     );
   });

@@ -124,7 +124,7 @@ export const GET_DEADLINE_MS = 30_000;
 /** A checkpoint is due after so many log records or bytes of log (architecture section 6). */
 export const CHECKPOINT_RECORDS = 1_000;
 export const CHECKPOINT_LOG_BYTES = 67_108_864;
-/** ... or changes of streams: whoever merges the log with a checkpoint (the next one, a restore) has all of them in memory, at 3.5 KiB each at most. */
+/** ... or changes of streams: whoever merges the log with a checkpoint (the next one, a restore) has all of them in memory, packed, at some 250 bytes each. */
 export const CHECKPOINT_CHANGES = 262_144;
 /** Stored bytes of one change, about, where only the length of a record is known. */
 export const CHANGE_BYTES_ABOUT = 64;

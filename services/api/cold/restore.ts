@@ -190,7 +190,7 @@ class Restore {
       this.#records++;
       this.#moved();
     }
-    this.#streamsAbout += (manifest?.streams ?? 0) + overlay.keys.size;
+    this.#streamsAbout += (manifest?.streams ?? 0) + overlay.streams;
     const named = await RestoredObjects.list(objects, partition, manifest, overlay);
     const writer = new RowWriter(this.#store);
     const filling = new Filling({ partition, writer, objects: named, forks, nowMs: now(), renewal: this.#renew ? this.#renewal(partition, session) : null, lost: (key, what) => this.#lost(key, what) });
@@ -232,9 +232,9 @@ class Restore {
     };
     for await (const item of this.#items(part)) {
       if (item.kind !== 'stream') continue;
-      for (const token of [item.state.incarnation, ...(overlay.keys.get(item.key)?.renewed ?? [])]) note(item.key, token);
+      for (const token of [item.state.incarnation, ...(overlay.change(item.key)?.renewed ?? [])]) note(item.key, token);
     }
-    for await (const item of checkpointItems(this.#options.objects, manifest)) if (item.kind === 'stream' && overlay.keys.get(item.key)?.renewsBase === true) note(item.key, item.state.incarnation);
+    for await (const item of checkpointItems(this.#options.objects, manifest)) if (item.kind === 'stream' && overlay.change(item.key)?.renewsBase === true) note(item.key, item.state.incarnation);
   }
 
   async #finish({ partition, session, damagedCheckpoints, manifest, overlay, end, endAtMs, writer, objects, filling }: Part, subscriptions: number): Promise<RestoreReport['partitions'][number]> {

@@ -23,7 +23,7 @@ describe('a stretch of log', () => {
     const record = { kind: 'record', partition: 0, session: 1, seq: 1, plan: null, writtenAtMs: 0, objects: [] } as const;
     overlay.add({ ...record, deltas: [{ kind: 'seal', key: KEY, state: state(300_000), producers: [], refs: refs(0, 300_000) }] });
     overlay.add({ ...record, seq: 2, deltas: [{ kind: 'seal', key: KEY, state: state(300_002), producers: [], refs: refs(300_000, 2) }] });
-    const life = overlay.keys.get(KEY)?.life;
+    const life = overlay.change(KEY)?.life;
     expect(life?.refs.all()).toHaveLength(300_002);
     expect(life?.refs.all().at(-1)?.end).toBe(300_002);
     expect(life?.state?.tail).toBe(300_002);

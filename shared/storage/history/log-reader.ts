@@ -7,10 +7,11 @@
 import { ObjectDamaged, type ObjectStore } from '../object-store.js';
 import { logKey, logPrefix, parseLogKey } from '../keys.js';
 import type { LogEntry, LogRecord } from '../records/types.js';
-import { readLogEntry } from './log-entries.js';
+import { logEntryOf } from './log-entries.js';
 
-/** Log entries fetched ahead of the one that is worked on. */
+/** Log entries fetched ahead of the one that is worked on, and their stored bytes; one is fetched whatever its length. */
 const LOG_READ_AHEAD = 8;
+const LOG_READ_AHEAD_BYTES = 8_388_608;
 
 /** A place in the log: everything up to and with `seq` of `session` lies before it. Session 0: the beginning. */
 export interface LogPosition {
@@ -58,28 +59,40 @@ export async function* readLog(walk: LogWalk): AsyncGenerator<ReadRecord> {
   }
 }
 
-interface Fetched {
+interface Read {
   readonly entry: LogEntry;
   readonly bytes: number;
 }
 
-/** Entries of one session from after `after`, in order, a few fetched ahead. */
-async function* entriesOf(walk: LogWalk, session: number, after: number): AsyncGenerator<Fetched> {
+interface Fetched {
+  readonly seq: number;
+  readonly bytes: number;
+  readonly stored: Promise<Buffer>;
+}
+
+/** Entries of one session from after `after`, in order, a few fetched ahead: as they are stored, for one of them unpacked may be 16,384 streams. */
+async function* entriesOf(walk: LogWalk, session: number, after: number): AsyncGenerator<Read> {
   const { store, partition, signal } = walk;
-  const ahead: Promise<Fetched>[] = [];
+  const ahead: Fetched[] = [];
+  let aheadBytes = 0;
   let expected = after + 1;
+  const next = async (): Promise<Read> => {
+    const { seq, bytes, stored } = ahead.shift() as Fetched;
+    aheadBytes -= bytes;
+    return { entry: logEntryOf(await stored, partition, session, seq), bytes };
+  };
   const from = after === 0 ? undefined : logKey(partition, session, after);
   for await (const { key, bytes } of store.list(logPrefix(partition, session), from)) {
     signal?.throwIfAborted();
     const listed = parseLogKey(key);
     if (listed === null) continue;
     if (listed.seq !== expected) throw new ObjectDamaged(logKey(partition, session, expected), 'this log entry is missing');
-    const seq = expected;
-    const fetched = readLogEntry(store, partition, session, seq).then((entry) => ({ entry, bytes }));
-    fetched.catch(() => undefined);
-    ahead.push(fetched);
-    expected++;
-    if (ahead.length >= LOG_READ_AHEAD) yield await (ahead.shift() as Promise<Fetched>);
+    while (ahead.length > 0 && (ahead.length >= LOG_READ_AHEAD || aheadBytes + bytes > LOG_READ_AHEAD_BYTES)) yield await next();
+    const stored = store.get(key);
+    // Thrown where that entry is asked for.
+    stored.catch(() => undefined);
+    ahead.push({ seq: expected++, bytes, stored });
+    aheadBytes += bytes;
   }
-  for (const fetched of ahead) yield await fetched;
+  while (ahead.length > 0) yield await next();
 }

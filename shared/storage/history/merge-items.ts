@@ -1,7 +1,7 @@
 /**
  * The newest checkpoint of a partition and the log behind it as one sorted row of subscriptions and streams.
  *
- * Owns: the merge. Promises: as much memory as the log behind the checkpoint and one stream's producers take (I11); streams that the log did not touch pass
+ * Owns: the merge. Promises: as much memory as the changes behind the checkpoint take, packed, and those and the producers of one stream (I11); streams that the log did not touch pass
  * through unchanged; references below a boundary that the log holds are gone, compacted ones are those that the compaction left, the others stay without a gap.
  */
 import { heldFrom } from '../records/stream-record.js';
@@ -9,14 +9,15 @@ import type { StreamKey } from '../../protocol/types.js';
 import { compareCheckpointKeys, GROUP_MAX, type CheckpointItem } from '../checkpoint.js';
 import type { ColdRef, NamedProducer, StreamRecord } from '../records/types.js';
 import { BaseItems } from './base-items.js';
-import { movedSnapshot, newerSnapshot, type KeyChange, type Life, type LogOverlay } from './log-overlay.js';
+import { movedSnapshot, newerSnapshot, type KeyChange, type Life } from './key-change.js';
+import type { LogOverlay } from './log-overlay.js';
 import { mergeSubscriptions } from './subscription-overlay.js';
 
 type StreamItem = Extract<CheckpointItem, { kind: 'stream' }>;
 
 /** Merged items, in the order of a checkpoint. */
 export async function* mergeItems(base: AsyncIterable<CheckpointItem>, overlay: LogOverlay): AsyncGenerator<CheckpointItem> {
-  const changed = [...overlay.keys.keys()].sort(compareCheckpointKeys);
+  const changed = overlay.keys();
   const items = new BaseItems(base);
   try {
     yield* mergeSubscriptions(items, overlay.subscriptions);
@@ -26,7 +27,7 @@ export async function* mergeItems(base: AsyncIterable<CheckpointItem>, overlay: 
       while (at < changed.length && compareCheckpointKeys(changed[at] as StreamKey, item.key) < 0) yield* freshOf(overlay, changed[at++] as StreamKey);
       if (changed[at] === item.key) {
         at++;
-        yield* together(item, items, overlay.keys.get(item.key) as KeyChange);
+        yield* together(item, items, overlay.change(item.key) as KeyChange);
       } else {
         yield item;
         yield* items.rest();
@@ -39,7 +40,7 @@ export async function* mergeItems(base: AsyncIterable<CheckpointItem>, overlay: 
 }
 
 function freshOf(overlay: LogOverlay, key: StreamKey): Generator<CheckpointItem> {
-  return fresh(key, overlay.keys.get(key)?.life ?? null);
+  return fresh(key, overlay.change(key)?.life ?? null);
 }
 
 /** A life that the checkpoint does not hold. */

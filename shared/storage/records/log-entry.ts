@@ -116,7 +116,8 @@ function readBody(reader: ByteReader): Omit<LogRecord, 'kind' | 'partition' | 's
   return { plan, writtenAtMs, objects, deltas };
 }
 
-function writeDelta(writer: ByteWriter, delta: LogDelta): void {
+/** One change alone. */
+export function writeDelta(writer: ByteWriter, delta: LogDelta): void {
   writer.u8(CODES[delta.kind]);
   switch (delta.kind) {
     case 'seal':
@@ -160,7 +161,8 @@ function writeDelta(writer: ByteWriter, delta: LogDelta): void {
   }
 }
 
-function readDelta(reader: ByteReader): LogDelta {
+/** Throws `BadBytes`. */
+export function readDelta(reader: ByteReader): LogDelta {
   const kind = KINDS.get(reader.u8());
   switch (kind) {
     case 'seal':
