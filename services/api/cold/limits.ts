@@ -64,7 +64,7 @@ export const COMPACT_TIERS = 3;
 /** An object of which more than this share is not named any more is written anew; for a run that was asked for, more than the other. */
 export const COMPACT_GARBAGE_SHARE_MAX = 0.5;
 export const COMPACT_NOW_GARBAGE_SHARE_MAX = 0.1;
-/** Objects up to this size are written anew when there are `COMPACT_FAN_IN` of them (for a run that was asked for, two), bytes; those up to the other one apart from the larger ones. */
+/** Objects up to this size are written anew when there are `COMPACT_FAN_IN` of them (for a run that was asked for, two), bytes; those up to the other one apart from the larger ones, and none with more references than half of `COMPACT_STREAMS_MAX`. */
 export const COMPACT_OBJECT_BYTES_SMALL = 8_388_608;
 export const COMPACT_OBJECT_BYTES_TINY = 262_144;
 /** One compaction: raw bytes, sources (ranges and snapshots), references, objects that they lie in, streams. The last stream may go beyond the first three. */

@@ -94,6 +94,21 @@ describe('a compaction that is asked for', () => {
     expect(await compact(of)).toMatchObject({ plans: 0, objects: 0 });
   });
 
+  it('objects of many short streams are put together once: one that two of would not go into a compaction counts as long enough (R036)', async () => {
+    const of = await bed.start({ hotKeepMs: 0 });
+    let made = 0;
+    for (const streams of [3_000, 3_000, 4_000]) {
+      for (const end = made + streams; made < end; made += 500) await Promise.all(Array.from({ length: 500 }, (_, n) => of.create(`demo/s${made + n}`, { body: `first words of ${made + n}` })));
+      await of.seal();
+    }
+    expect(made).toBeGreaterThan(COMPACT_STREAMS_MAX);
+    expect(await compact(of)).toMatchObject({ objects: 2, streams: made, leftOut: 0 });
+    expect(await compact(of)).toMatchObject({ plans: 0, objects: 0, bytesWritten: 0 });
+    for (const n of [0, 4_711, made - 1]) expect((await of.read(`demo/s${n}`)).toString()).toBe(`first words of ${n}`);
+    const { rows, counted } = await useCounts(of);
+    for (const [object, refs] of counted) expect(rows.get(object), object).toBe(refs);
+  });
+
   it.each([false, true])('I1 a restore finds what it left, with a checkpoint behind it: %s', async (checkpoint) => {
     let of = await bed.start({ hotKeepMs: 0 });
     const expected = new Map<string, Buffer>();

@@ -14,7 +14,7 @@ import { objectRow, type ObjectUse } from '../../hot/keys/index.js';
 import type { LogCore } from '../../log/core.js';
 import type { ColdMetrics } from '../cold-metrics.js';
 import {
-  COMPACT_AGE_MS, COMPACT_FAN_IN, COMPACT_FOUND_MAX, COMPACT_GARBAGE_SHARE_MAX, COMPACT_NOW_GARBAGE_SHARE_MAX, COMPACT_OBJECT_BYTES_SMALL, COMPACT_OBJECT_BYTES_TINY, COMPACT_PASSES_MAX, COMPACT_RECORDS, COMPACT_REST_FACTOR, PLAN_RETRY_MAX_MS, STORE_RETRY_MS,
+  COMPACT_AGE_MS, COMPACT_FAN_IN, COMPACT_FOUND_MAX, COMPACT_GARBAGE_SHARE_MAX, COMPACT_NOW_GARBAGE_SHARE_MAX, COMPACT_OBJECT_BYTES_SMALL, COMPACT_OBJECT_BYTES_TINY, COMPACT_PASSES_MAX, COMPACT_RECORDS, COMPACT_REST_FACTOR, COMPACT_STREAMS_MAX, PLAN_RETRY_MAX_MS, STORE_RETRY_MS,
 } from '../limits.js';
 import { decodedOr } from '../damage.js';
 import type { PartitionCold } from '../partition-cold.js';
@@ -192,6 +192,8 @@ export class Compactor {
         if (one.refs === 0 || id.kind === 'snapshot') continue;
         const key = objectKey(id);
         if (garbage > garbageMax) rewrite.add(key);
+        // Two of them would not go into one compaction: what came out would be as short as before, and be written anew for ever.
+        else if (one.refs * 2 > COMPACT_STREAMS_MAX) continue;
         else if (one.bytes <= COMPACT_OBJECT_BYTES_TINY) tiny.push(key);
         else if (one.bytes <= COMPACT_OBJECT_BYTES_SMALL) small.push(key);
       }
