@@ -101,12 +101,15 @@ export class SlotTable {
   readonly #partitions: number;
   readonly #max: number;
   readonly #onDrop: (slot: Slot) => boolean;
+  /** The next slot to look at. Kept between calls: a new iterator would pass all places of the map that deletions left empty, once for each new slot. */
+  #hand: Iterator<Slot, undefined>;
 
   /** `max`: slots in memory while idle ones are among them. `onDrop` may refuse (false): the slot then stays, for it has something to write first. */
   constructor(partitions: number, max: number, onDrop: (slot: Slot) => boolean) {
     this.#partitions = partitions;
     this.#max = max;
     this.#onDrop = onDrop;
+    this.#hand = this.#slots.values();
   }
 
   /** The slot of a key, pinned once more. Pair with `unpin`. */
@@ -138,14 +141,23 @@ export class SlotTable {
 
   /** Drops idle slots that were not used since they were looked at last, oldest look first; a bounded step, so a table full of used slots shrinks over a few calls. */
   #makeRoom(): void {
-    let looks = Math.min(this.#slots.size, LOOKS_MAX);
-    for (const slot of this.#slots.values()) {
-      if (this.#slots.size <= this.#max || looks-- <= 0) return;
+    for (let looks = Math.min(this.#slots.size, LOOKS_MAX); looks > 0 && this.#slots.size > this.#max; looks--) {
+      const slot = this.#next();
       this.#slots.delete(slot.key);
       const stays = slot.used || !slot.idle || !this.#onDrop(slot);
       slot.used = false;
       if (stays) this.#slots.set(slot.key, slot);
     }
+  }
+
+  #next(): Slot {
+    let next = this.#hand.next();
+    if (next.done === true) {
+      this.#hand = this.#slots.values();
+      next = this.#hand.next();
+    }
+    if (next.done === true) throw new Error('a table that is full has no slot');
+    return next.value;
   }
 
   /** Slots in use; idle ones are forgotten (after a reopen their state may be wrong). */
