@@ -19,14 +19,17 @@ export interface DataObjectItem extends Omit<FrameItem, 'blockAt'> {
 /** Frames that are decompressed while the one before them is looked at: enough to go to the thread together. */
 const FRAMES_AHEAD = 4;
 
-/** Raw bytes that are checked before others get their turn: about a millisecond. */
+/** Raw bytes that are checked before others get their turn, about a millisecond, and what an item costs beside its bytes. */
 const TURN_BYTES = 1_048_576;
+const ITEM_TURN_BYTES = 4_096;
 
 /** Items in the order in which they lie in the object, few frames in memory at a time. Throws `BadBytes`. */
 export async function* parseDataObject(object: Buffer): AsyncGenerator<DataObjectItem> {
   if (!object.subarray(0, DATA_OBJECT_MAGIC.length).equals(DATA_OBJECT_MAGIC)) throw new BadBytes(WHAT, 'not the start of a data object');
   const footer = decodeFooter(object);
+  await turn();
   const indexed = new IndexedItems(footer);
+  await turn();
   const frames = framesOf(object, footer);
   const ahead: OpenedFrame[] = [];
   const open = (): void => {
@@ -41,11 +44,11 @@ export async function* parseDataObject(object: Buffer): AsyncGenerator<DataObjec
     for (const { blockAt, ...item } of itemsOf(raw)) {
       indexed.take(number, blockAt, item);
       yield { ...item, ref: { ...frame.place, blockAt, blockBytes: item.value.length } };
+      untilTurn -= item.value.length + ITEM_TURN_BYTES;
+      if (untilTurn > 0) continue;
+      untilTurn = TURN_BYTES;
+      await turn();
     }
-    untilTurn -= raw.length;
-    if (untilTurn > 0) continue;
-    untilTurn = TURN_BYTES;
-    await turn();
   }
   indexed.end();
 }
