@@ -1,11 +1,12 @@
-#!/usr/bin/env -S node --max-semi-space-size=32 --initial-old-space-size=128
+#!/usr/bin/env -S node --max-semi-space-size=32 --initial-old-space-size=128 --no-allocation-site-pretenuring
 /**
  * The program `firn`: makes ready what it needs and hands over to the compiled `main`.
  *
  * CommonJS on purpose: libuv makes its thread pool at the first asynchronous file access, and loading an ES module as the program's entry
  * already is one. Here the size of the pool is set before anything touches it (architecture section 5: RocksDB, files and compression share it). The flags in the first line
  * give young objects more room, since hundreds of requests are under way at once and each collection copies what they hold; and old ones, since buffers count as such:
- * without it V8 marks the whole heap for every 15 MiB that a reader is sent.
+ * without it V8 marks the whole heap for every 15 MiB that a reader is sent. The last one keeps V8 from making objects old at birth that outlived a few collections: a frame or a body that
+ * such an object holds stays until the next mark of the whole heap, which 64 MiB of them bring about; whether it came to that was chance, run by run.
  */
 'use strict';
 
