@@ -10,9 +10,9 @@ import type { Env } from '../support/node.js';
 import { Random, seeded } from '../support/random.js';
 import { compareAbsent, compareBriefly, compareFully } from './compare.js';
 import { Rig } from './rig.js';
-import { anyStep, PATHS, take } from './steps.js';
+import { anyStep, take } from './steps.js';
 import type { Step } from './steps.js';
-import { World } from './world.js';
+import { PATHS, World } from './world.js';
 
 const RUNS = process.env['FIRN_MODEL_RUNS'];
 const STEPS_MAX = Number(process.env['FIRN_MODEL_STEPS'] ?? 40);
@@ -37,10 +37,11 @@ async function tell(settings: Env, steps: readonly Step[], collected: boolean): 
     for (const step of steps) {
       const luck = new Random(step.luck + 1);
       const near = await take(world, step);
+      world.ledger.note(world.spec);
       await look(world, near, luck);
       await world.places.check(luck.chance(0.25));
     }
-    await rig.node.seal();
+    await world.seal();
     await look(world, null, new Random(steps.length));
     await world.places.check(true);
     if (collected) {
@@ -49,7 +50,7 @@ async function tell(settings: Env, steps: readonly Step[], collected: boolean): 
       await look(world, null, new Random(steps.length + 1));
       await world.places.check(true);
     }
-    world.places.objects.settle();
+    await world.places.objects.settle();
     return world.places.objects.gone;
   } finally {
     await rig.dispose();

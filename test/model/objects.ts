@@ -2,16 +2,13 @@
  * The folder of objects between two steps: what is there stays as it is (I4), and what goes was let go before (I8): a `collect` record names it, or no record ever brought it in; log and checkpoints
  * stay as far as a restore from the older of the newest two checkpoints needs them.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect } from 'vitest';
 import { crc32c } from '../../shared/storage/crc.js';
 import { parseCheckpointKey, parseLogKey } from '../../shared/storage/keys.js';
 import type { LogKey } from '../../shared/storage/keys.js';
 import { decodeLogEntry } from '../../shared/storage/records/log-entry.js';
 import { objectKey } from '../../shared/storage/records/object-id.js';
-import { filesBelow } from '../support/damage.js';
-import type { Rig } from './rig.js';
+import type { ObjectsView } from './objects-view.js';
 
 /** Kinds whose objects log records bring in. */
 const DATA = /^partitions\/\d+\/(segments|merged|snapshots)\//;
@@ -27,50 +24,41 @@ export class Objects {
   /** Objects that went so far. */
   gone = 0;
 
-  constructor(private readonly rig: Rig) {}
+  constructor(private readonly view: ObjectsView) {}
 
   /** The objects are a copy in another folder from now on. */
   moved(): void {
     this.#there = new Map();
   }
 
-  check(): void {
+  async check(): Promise<void> {
     const before = this.#there;
-    let missing = this.#look(before);
+    let missing = await this.#look(before);
     // Deleted while the folder was looked through: its record may have come behind the look.
-    if (missing.some((key) => !this.#mayGo(key))) missing = this.#look(before);
+    if (missing.some((key) => !this.#mayGo(key))) missing = await this.#look(before);
     expect(missing.filter((key) => !this.#mayGo(key)), 'objects that are gone').toEqual([]);
     this.gone += missing.length;
   }
 
   /** Every object has the bytes that it had when it was first seen: at the end of a sequence. */
-  settle(): void {
+  async settle(): Promise<void> {
     for (const [key, sum] of this.#there) {
-      const bytes = this.#read(key);
+      const bytes = await this.view.read(key);
       if (bytes !== null) expect([key, crc32c(bytes)]).toEqual([key, sum]);
     }
   }
 
   /** Notes what is there now; tells what of `before` is not. */
-  #look(before: ReadonlyMap<string, number>): string[] {
-    const { objectsDir } = this.rig;
+  async #look(before: ReadonlyMap<string, number>): Promise<string[]> {
     const now = new Map<string, number>();
-    for (const key of filesBelow(objectsDir).map((file) => file.slice(objectsDir.length + 1)).filter((name) => !name.startsWith('.tmp'))) {
+    for (const key of await this.view.keys()) {
       const known = before.get(key) ?? this.#there.get(key);
-      const bytes = known === undefined ? this.#read(key) : null;
+      const bytes = known === undefined ? await this.view.read(key) : null;
       if (bytes !== null) this.#learn(key, bytes);
       if (known !== undefined || bytes !== null) now.set(key, known ?? crc32c(bytes!));
     }
     this.#there = now;
     return [...before.keys()].filter((key) => !now.has(key));
-  }
-
-  #read(key: string): Buffer | null {
-    try {
-      return readFileSync(join(this.rig.objectsDir, key));
-    } catch {
-      return null;
-    }
   }
 
   #learn(key: string, bytes: Buffer): void {

@@ -4,8 +4,6 @@
  *
  * `firn verify` looks at the same from within; here only what a node says about itself is believed, and held against the files.
  */
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect } from 'vitest';
 import { Objects } from './objects.js';
 import type { Rig } from './rig.js';
@@ -32,7 +30,7 @@ export class Places {
   readonly objects: Objects;
 
   constructor(private readonly rig: Rig, private readonly spec: Spec) {
-    this.objects = new Objects(rig);
+    this.objects = new Objects(rig.view);
   }
 
   isNew(token: string): void {
@@ -48,7 +46,7 @@ export class Places {
   async check(deep: boolean): Promise<void> {
     const report = (await this.rig.node.ask('POST', `/__firn/verify?deep=${deep ? 1 : 0}`)) as Report;
     expect(report.findings).toEqual([]);
-    this.objects.check();
+    await this.objects.check();
     for (const life of this.spec.readable) {
       const page = await this.pageOf(life.path);
       const at = Number;
@@ -57,22 +55,22 @@ export class Places {
       const own = Math.max(life.retained, page.fork === null ? 0 : at(page.fork.end));
       const coldEnd = at(page.cold.end);
       expect([life.path, at(page.cold.start), own <= coldEnd || own > life.tail, at(page.hot.start) <= Math.max(coldEnd, own), at(page.hot.end)], 'ranges of the tiers').toEqual([life.path, own, true, true, life.tail]);
-      this.#covered(life.path, page, own, coldEnd);
+      await this.#covered(life.path, page, own, coldEnd);
     }
   }
 
   /** References lead from `from` to `to` without a gap, to objects that are there. */
-  #covered(path: string, { cold, snapshot }: Page, from: number, to: number): void {
+  async #covered(path: string, { cold, snapshot }: Page, from: number, to: number): Promise<void> {
     let reached = from;
     for (const { object, start, end } of cold.segments) {
       if (Number(end) <= from) continue;
       expect(Number(start), `${path}: no reference behind ${reached}`).toBeLessThanOrEqual(reached);
       reached = Number(end);
-      expect(statSync(join(this.rig.objectsDir, object)).size).toBeGreaterThan(0);
+      expect(await this.rig.view.size(object), object).toBeGreaterThan(0);
     }
     expect(reached, `${path}: end of the references`).toBeGreaterThanOrEqual(to);
     if (snapshot === null) return;
     expect([path, snapshot.hot ?? snapshot.cold]).not.toEqual([path, null]);
-    if (snapshot.cold?.includes('/snapshots/') === true) expect(statSync(join(this.rig.objectsDir, snapshot.cold)).size).toBe(snapshot.bytes);
+    if (snapshot.cold?.includes('/snapshots/') === true) expect(await this.rig.view.size(snapshot.cold)).toBe(snapshot.bytes);
   }
 }

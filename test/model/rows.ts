@@ -4,14 +4,13 @@
  *
  * Looks at a copy: opening a directory repairs what a crash left, and that is the node's to do.
  */
-import { cpSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { createLogger } from '../../shared/observability/logger.js';
 import type { StreamKey } from '../../shared/protocol/types.js';
 import { decodeBlock } from '../../shared/storage/block.js';
-import { FsObjectStore } from '../../shared/storage/fs-store.js';
 import { newestCheckpoint, readManifest } from '../../shared/storage/history/checkpoints.js';
 import { LOG_START, readLog } from '../../shared/storage/history/log-reader.js';
 import { objectKey } from '../../shared/storage/records/object-id.js';
@@ -22,6 +21,7 @@ import { openDurableStore } from '../../services/api/hot/durable-store.js';
 import type { DurableStore } from '../../services/api/hot/durable.js';
 import { bodyRow, dataRow, doomedRow, objectRow, producerRow, refRow, snapshotRow, streamRow } from '../../services/api/hot/keys/index.js';
 import type { KeyRange } from '../../services/api/hot/keys/layout.js';
+import type { ObjectsView } from './objects-view.js';
 import type { World } from './world.js';
 
 /** Opens a copy of a directory's hot store. */
@@ -59,13 +59,13 @@ export function checkRows({ rig, spec }: World): Promise<void> {
     }
     for (const life of spec.lives.values()) {
       const record = records.get(life.path.slice(1) as StreamKey)?.record;
-      expect([life.path, String(record?.incarnation), record?.tail, record?.retained, record?.closed, record?.forks, record?.softDeleted, record?.producers, record?.snapshot?.offset], 'what was acknowledged')
+      expect([life.path, life.token === '' ? '' : String(record?.incarnation), record?.tail, record?.retained, record?.closed, record?.forks, record?.softDeleted, record?.producers, record?.snapshot?.offset], 'what was acknowledged')
         .toEqual([life.path, life.token, life.tail, life.retained, life.closed, life.forks, life.deleted, life.producers.size, life.snapshot?.offset]);
     }
-    const logged = await loggedObjects(rig.objectsDir, Number(rig.settings['FIRN_PARTITIONS'] ?? 1));
+    const logged = await loggedObjects(rig.view, Number(rig.settings['FIRN_PARTITIONS'] ?? 1));
     for (const [key, { slot, record }] of records) {
       await checkHot(store, key, slot, record);
-      await checkCold(store, key, slot, record, rig.objectsDir, logged);
+      await checkCold(store, key, slot, record, rig.view, logged);
     }
     await checkOwners(store, new Set([...records.values()].map(({ record }) => record.incarnation)));
     await checkCounts(store, [...records.values()].map(({ record }) => record), Number(rig.settings['FIRN_PARTITIONS'] ?? 1));
@@ -84,13 +84,13 @@ async function checkHot(store: DurableStore, key: StreamKey, slot: number, recor
 }
 
 /** [held from, frontier) has references without a gap; each leads into an object that is there, that the log knows, and that counts it. */
-async function checkCold(store: DurableStore, key: StreamKey, slot: number, record: StreamRecord, objectsDir: string, logged: ReadonlySet<string>): Promise<void> {
+async function checkCold(store: DurableStore, key: StreamKey, slot: number, record: StreamRecord, view: ObjectsView, logged: ReadonlySet<string>): Promise<void> {
   const from = heldFrom(record);
   let at: number = from;
   for await (const { value } of rows(store, refRow.range(slot, record.incarnation))) {
     const ref = refRow.decode(value);
     const object = objectKey(ref.object);
-    expect([key, object, logged.has(object), statSync(join(objectsDir, object)).size >= ref.frameAt + ref.frameBytes], 'a reference').toEqual([key, object, true, true]);
+    expect([key, object, logged.has(object), ((await view.size(object)) ?? 0) >= ref.frameAt + ref.frameBytes], 'a reference').toEqual([key, object, true, true]);
     if (ref.end <= from) continue;
     expect([key, ref.start <= at], `a gap before ${ref.start}`).toEqual([key, true]);
     at = ref.end;
@@ -132,18 +132,15 @@ async function checkCounts(store: DurableStore, records: readonly StreamRecord[]
 }
 
 /** Objects that the log brought in, as its newest checkpoint and what follows say. */
-async function loggedObjects(objectsDir: string, partitions: number): Promise<ReadonlySet<string>> {
-  const store = await FsObjectStore.open(objectsDir);
-  const found = new Set<string>();
-  try {
+function loggedObjects(view: ObjectsView, partitions: number): Promise<ReadonlySet<string>> {
+  return view.inside(async (store) => {
+    const found = new Set<string>();
     for (let partition = 0; partition < partitions; partition += 1) {
       const at = await newestCheckpoint(store, partition);
       const manifest = at === null ? null : await readManifest(store, partition, at);
       for (const { id } of manifest?.objects ?? []) found.add(objectKey(id));
       for await (const { record } of readLog({ store, partition, after: manifest ?? LOG_START, until: await newestSession(store, partition), live: true })) for (const { id } of record.objects) found.add(objectKey(id));
     }
-  } finally {
-    await store.close();
-  }
-  return found;
+    return found;
+  });
 }

@@ -53,8 +53,12 @@ export interface Snapshot {
   readonly body: Buffer;
 }
 
+let lives = 0;
+
 /** One life of a stream, from its creation to its end. */
 export class Life {
+  /** Stays over restores, which may give out new tokens. */
+  readonly id = (lives += 1);
   content = Buffer.alloc(0);
   /** Where appends end, and where a fork begins: what sub-offsets count within. */
   ends: number[] = [0];
@@ -75,8 +79,13 @@ export class Life {
     readonly type: string,
     readonly ttl: string | null,
     readonly expiresAt: string | null,
-    readonly source: Life | null = null,
+    public source: Life | null = null,
   ) {}
+
+  /** The life as it is now, whatever becomes of it. */
+  copy(): Life {
+    return Object.assign(Object.create(Life.prototype) as Life, this, { ends: [...this.ends], producers: new Map(this.producers) });
+  }
 
   get json(): boolean {
     return this.type === 'application/json';
@@ -110,6 +119,11 @@ export class Life {
   }
 }
 
+/** Of `/{bucket}/{stream}`. */
+export function bucketOf(path: string): string {
+  return path.split('/')[1]!;
+}
+
 type Verdict = 'apply' | 'repeat' | number;
 
 /** Requirements PROD-04 .. PROD-10, PROD-19. */
@@ -124,6 +138,13 @@ function judge(known: { readonly epoch: number; readonly seq: number } | undefin
 export class Spec {
   /** Who lives at a path, lives that are kept for their forks included. */
   readonly lives = new Map<string, Life>();
+  /** Buckets that were purged. */
+  readonly #erased = new Set<string>();
+
+  /** Its bucket was purged: nothing is there, and nothing can be made there (BKT-07, BKT-08, BKT-10). */
+  isErased(path: string): boolean {
+    return this.#erased.has(bucketOf(path));
+  }
 
   get readable(): Life[] {
     return [...this.lives.values()].filter(({ deleted }) => !deleted);
@@ -132,11 +153,12 @@ export class Spec {
   /** The answer of every verb but PUT where nobody lives, null where somebody does (DEL-03, FORK-24). */
   absent(path: string): Wanted | null {
     const life = this.lives.get(path);
-    return life === undefined ? { status: 404 } : life.deleted ? { status: 410 } : null;
+    return life === undefined || this.isErased(path) ? { status: 404 } : life.deleted ? { status: 410 } : null;
   }
 
   create(path: string, request: Create): Wanted {
     const { type, ttl, expiresAt, closed, stored } = request;
+    if (this.isErased(path)) return { status: 404 };
     const found = this.lives.get(path);
     if (found?.deleted === true) return { status: 409 };
     if (found !== undefined) {
@@ -153,6 +175,7 @@ export class Spec {
 
   fork(path: string, { from, offset, sub, stored }: Fork): Wanted {
     const source = this.lives.get(from);
+    if (this.isErased(path) || this.isErased(from)) return { status: 404 };
     if (this.lives.has(path)) throw new Error('forks are made at free paths');
     if (source === undefined) return { status: 404 };
     if (source.deleted || source.retained > 0) return { status: 409 };
@@ -208,6 +231,30 @@ export class Spec {
       if (one.source !== null) one.source.forks -= 1;
     }
     return { wanted: { status: 204 }, freed };
+  }
+
+  /** Erases a bucket and fences its id; returns how many streams were there, and the paths that nobody lives at any more, in other buckets too. */
+  purge(bucket: string): { readonly streams: number; readonly freed: readonly string[] } {
+    const there = this.readable.filter(({ path }) => bucketOf(path) === bucket);
+    const freed = there.flatMap(({ path }) => this.delete(path).freed);
+    this.#erased.add(bucket);
+    return { streams: there.length, freed };
+  }
+
+  /** Days without a request: what lived for a time is over (TTL-01). Returns the paths that nobody lives at any more. */
+  expire(): string[] {
+    return this.readable.filter(({ ttl }) => ttl !== null).flatMap(({ path }) => this.delete(path).freed);
+  }
+
+  /** Goes back to earlier states of some streams, which are all that there is then. */
+  goBack(to: readonly Life[]): void {
+    this.lives.clear();
+    const byId = new Map(to.map((life) => [life.id, life]));
+    for (const life of to) {
+      life.source = life.source === null ? null : (byId.get(life.source.id) ?? null);
+      life.forks = to.filter(({ source }) => source?.id === life.id).length;
+      this.lives.set(life.path, life);
+    }
   }
 
   snapshot(path: string, snapshot: Snapshot): Wanted {

@@ -7,7 +7,6 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { SnapshotDigest } from '../../shared/protocol/digest.js';
-import { filesBelow } from '../support/damage.js';
 import { eventually, forkOf } from '../support/forks.js';
 import type { Answer, Headers } from '../support/http.js';
 import type { Env } from '../support/node.js';
@@ -15,20 +14,23 @@ import { Random } from '../support/random.js';
 import { JSON_TYPE, OCTETS, sleep, TEXT } from '../support/stream.js';
 import { checkRows } from './rows.js';
 import type { Append, Claim, Life, Wanted } from './spec.js';
+import { bucketOf } from './spec.js';
+import { PATHS } from './world.js';
 import type { World } from './world.js';
 
-export const PATHS = Array.from({ length: 7 }, (_, i) => `/mod-${'abc'[i % 3]!}/s${i}`);
 const PRODUCERS = ['p', 'q'];
 const FAR = '2999-01-01T00:00:00Z';
 /** Bodies of snapshots from this size on are files, and become objects of their own. */
 const LARGE = 1_048_576;
 /** A stream that grew to this gets short appends alone. */
 const CONTENT_MAX = 1_500_000;
+/** Longer than any time that a stream is given to live. */
+const LATER_MS = 2 * 86_400_000;
 
 /** How often each comes. */
 const WEIGHTS = {
-  create: 10, append: 18, keyed: 8, close: 2, delete: 4, fork: 7, snapshot: 5, parts: 2, retain: 5, expire: 1,
-  seal: 6, evict: 2, offload: 2, checkpoint: 2, compact: 4, collect: 2, restart: 2, kill: 3, restore: 2,
+  create: 10, append: 18, keyed: 8, close: 2, delete: 4, fork: 7, snapshot: 5, parts: 2, retain: 5, expire: 1, later: 1, purge: 1,
+  seal: 6, evict: 2, offload: 2, checkpoint: 2, compact: 4, collect: 2, restart: 2, kill: 3, restore: 2, lose: 3,
 } as const;
 
 type Name = keyof typeof WEIGHTS;
@@ -47,7 +49,7 @@ export async function take(world: World, { do: what, on, luck }: Step): Promise<
 }
 
 /** Steps behind which every stream is looked at. */
-const WHOLE: ReadonlySet<Name> = new Set(['seal', 'evict', 'offload', 'checkpoint', 'compact', 'restart', 'kill', 'restore']);
+const WHOLE: ReadonlySet<Name> = new Set(['seal', 'evict', 'offload', 'checkpoint', 'compact', 'restart', 'kill', 'restore', 'lose', 'later', 'purge']);
 
 export const anyStep: fc.Arbitrary<Step> = fc.record({
   do: fc.oneof(...Object.entries(WEIGHTS).map(([name, weight]) => ({ weight, arbitrary: fc.constant(name as Name) }))),
@@ -56,10 +58,14 @@ export const anyStep: fc.Arbitrary<Step> = fc.record({
 });
 
 const STEPS: Record<Name, (world: World, path: string, luck: Random) => Promise<void>> = {
-  create, append, keyed, close, delete: remove, fork, snapshot, parts, retain, expire, seal, evict, offload, checkpoint, compact, collect,
+  create, append, keyed, close, delete: remove, fork, snapshot, parts, retain, expire, later, purge, seal, evict, offload, checkpoint, compact, collect,
   restart: (world) => again(world, 'stop'),
   kill: (world) => again(world, 'kill'),
-  restore,
+  restore: async (world, _path, luck) => {
+    await world.seal();
+    await lose(world, _path, luck);
+  },
+  lose,
 };
 
 /** The node's answer is the one that the model gave. */
@@ -161,12 +167,11 @@ async function remove(world: World, path: string, luck: Random): Promise<void> {
   const answer = await world.stream(path, luck.chance(0.5)).delete();
   const { wanted, freed } = world.spec.delete(path);
   agree(`delete ${path}`, answer, wanted);
-  // A source that waited for its last fork goes a little later (FORK-26).
-  await Promise.all(freed.map((one) => eventually(async () => (await world.stream(one).head()).status === 404)));
+  await areFree(world, freed);
 }
 
 async function fork(world: World, path: string, luck: Random): Promise<void> {
-  if (world.spec.lives.has(path)) return append(world, path, luck);
+  if (world.spec.lives.has(path) && !world.spec.isErased(path)) return append(world, path, luck);
   const from = luck.pick(PATHS.filter((one) => one !== path));
   const source = world.spec.lives.get(from);
   const offset = source === undefined || luck.chance(0.3) ? null : luck.chance(0.8) ? luck.pick(source.ends) : luck.int(0, source.tail + 2);
@@ -215,15 +220,15 @@ async function retain(world: World, path: string, luck: Random): Promise<void> {
   agree(`retain ${path} from ${offset}`, await world.stream(path).retain(String(offset)), world.spec.retain(path, offset));
 }
 
-async function seal({ rig }: World, path: string, luck: Random): Promise<void> {
-  await rig.node.seal(luck.chance(0.7) ? '' : path.slice(1));
+async function seal(world: World, path: string, luck: Random): Promise<void> {
+  await world.seal(luck.chance(0.7) ? '' : path.slice(1));
 }
 
 /** Everything becomes cold: room is short, so hot copies go before their time. */
 async function evict(world: World): Promise<void> {
-  const { rig, spec, places } = world;
+  const { spec, places } = world;
   await again(world, 'stop', { FIRN_HOT_BYTES_MAX: '1' });
-  await rig.node.seal();
+  await world.seal();
   const hotBytes = async (): Promise<number> => {
     let sum = 0;
     for (const { path } of spec.readable) {
@@ -240,15 +245,16 @@ async function evict(world: World): Promise<void> {
 async function offload(world: World, path: string, luck: Random): Promise<void> {
   const { rig, spec } = world;
   const life = spec.lives.get(path);
-  const before = filesBelow(rig.objectsDir).filter((file) => file.includes('/snapshots/')).length;
+  const files = async (): Promise<number> => (await rig.view.keys()).filter((key) => key.includes('/snapshots/')).length;
+  const before = await files();
   const one = { offset: life?.tail ?? 0, type: OCTETS, body: Buffer.alloc(LARGE + luck.int(0, 300_000), `large ${world.unique()};`) };
   const wanted = spec.snapshot(path, one);
   agree(`large snapshot ${path}`, await world.stream(path).publish(String(one.offset), one.body, one.type), wanted);
   if (wanted.status !== 204) return;
-  await rig.node.seal();
+  await world.seal();
   for (let tries = 0; tries < 400 && (await world.places.pageOf(path)).snapshot?.cold === null; tries += 1) await sleep(10);
   expect((await world.places.pageOf(path)).snapshot?.cold).toMatch(/\/snapshots\//);
-  expect(filesBelow(rig.objectsDir).filter((file) => file.includes('/snapshots/')).length).toBeGreaterThan(before);
+  expect(await files()).toBeGreaterThan(before);
 }
 
 async function checkpoint({ rig }: World): Promise<void> {
@@ -270,14 +276,61 @@ async function again(world: World, how: 'stop' | 'kill', changed: Env = {}): Pro
   await world.rig.again(how, changed, () => checkRows(world));
 }
 
-/** The machine is lost after everything was sealed: all comes back, under new incarnations, since a folder is no store that outlives it (architecture section 6). */
-async function restore(world: World, _path: string, luck: Random): Promise<void> {
-  const { rig, spec, places } = world;
-  await rig.node.seal();
-  await rig.restore(luck.chance(0.5) ? 'stop' : 'kill');
-  places.objects.moved();
-  for (const life of spec.readable) {
-    life.token = (await world.stream(life.path).head()).incarnation;
-    places.isNew(life.token);
+/** Days later: streams that live for a time are over. */
+async function later(world: World): Promise<void> {
+  await again(world, 'stop', world.rig.later(LATER_MS));
+  await areFree(world, world.spec.expire());
+}
+
+/** An operator erases a bucket. */
+async function purge(world: World, path: string): Promise<void> {
+  const { rig, spec, ledger } = world;
+  const bucket = bucketOf(path);
+  const report = await rig.node.ask('DELETE', `/__firn/buckets/${bucket}`);
+  const { streams, freed } = spec.purge(bucket);
+  expect(report).toEqual({ bucket, streams });
+  await areFree(world, freed);
+  ledger.purged(spec, bucket);
+}
+
+/** Sources that waited for their last fork go a little later (FORK-26), and are counted off before the answer is looked at. */
+async function areFree(world: World, freed: readonly string[]): Promise<void> {
+  const { spec, places } = world;
+  await Promise.all(freed.map((one) => eventually(async () => (await world.stream(one).head()).status === 404)));
+  await Promise.all(spec.readable.map(({ path, forks }) => eventually(async () => (await places.pageOf(path)).forks === forks)));
+}
+
+/**
+ * The machine is lost, with whatever was not sealed. Each stream is there as it was at its last seal: a folder is no store that outlives a machine, so its lives get new incarnations, those on a server keep
+ * theirs unless told otherwise (design section 6, INC-04).
+ */
+async function lose(world: World, _path: string, luck: Random): Promise<void> {
+  const { rig, spec, places, ledger } = world;
+  const renews = luck.chance(0.5);
+  const frontiers = new Map<number, number>();
+  for (const { id, path } of spec.readable) frontiers.set(id, Number((await places.pageOf(path)).cold.end));
+  const report = await rig.restore(luck.chance(0.5) ? 'stop' : 'kill', renews ? ['--new-incarnations'] : []);
+  expect([report.losses, report.newIncarnations]).toEqual([[], renews || rig.remote === null]);
+  if (rig.remote === null) places.objects.moved();
+  // Sources whose forks did not come back are let go at the start.
+  await rig.node.ask('POST', '/__firn/verify?deep=0');
+  const found: Life[] = [];
+  for (const path of PATHS) {
+    const head = await world.stream(path).head();
+    const content = head.status === 200 ? await world.stream(path).all(head.need('stream-retained-offset')) : Buffer.alloc(0);
+    const life = ledger.find(path, { head, content });
+    if (life === null) continue;
+    found.push(life);
+    const frontier = frontiers.get(life.id);
+    if (frontier !== undefined) expect([path, life.tail >= frontier, life.tail === frontier || !rig.sealsByHand], `the tail ${life.tail} and what was sealed, ${frontier}`).toEqual([path, true, true]);
+    if (head.status !== 200) life.token = '';
+    else if (!report.newIncarnations) expect([path, head.incarnation]).toEqual([path, life.token]);
+    else {
+      life.token = head.incarnation;
+      places.isNew(life.token);
+    }
   }
+  spec.goBack(found);
+  expect(report.partitions.reduce((sum, { streams }) => sum + streams, 0)).toBeGreaterThanOrEqual(found.length);
+  ledger.restart(spec);
 }
