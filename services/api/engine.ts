@@ -105,7 +105,7 @@ async function build(config: Config, deps: EngineDeps, store: DurableStore): Pro
   const objects = await openObjects(config, { logger, metrics });
   const frameDisk = await openFrameDisk(config, deps, pressure);
   const cold = objects === null
-    ? await openNoCold({ core, partitions, staging, logger, now })
+    ? await openNoCold({ core, partitions, staging, logger, metrics: coldMetrics(metrics), now })
     : await openColdTier({ config, core, objects, staging, frameDisk, freeBytes: () => pressure.freeBytes, logger, metrics, now, nonce: () => randomBytes(16).toString('hex'), runner: deps.runner, deliveries: deps.deliveries });
   const log = new Log({ core, hot, cold, fences, pressure, staging, snapshotBytesMax: config.snapshotBytesMax, logged, logger, metrics, now }, partitions);
   const folds = new FoldLoop(core, cold, now, logger);

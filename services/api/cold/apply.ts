@@ -3,9 +3,9 @@
  *
  * Owns: references, frontiers, logged changes, cold copies of snapshots and the row `applied`. Promises: idempotent, slice by slice; nothing but those is
  * changed; a stream's part of a record is one atomic change together with the counts of the objects that it names; a change for another incarnation
- * is dropped (I6, I7); `applied` is never ahead of what it says.
+ * is dropped (I6, I7); `applied` is never ahead of what it says. A stream that cannot be read is passed over alone, marked and told (I9).
  */
-import type { Offset, StreamKey } from '../../../shared/protocol/types.js';
+import type { Incarnation, Offset, StreamKey } from '../../../shared/protocol/types.js';
 import { slotOf } from '../../../shared/storage/slots.js';
 import { sameObject } from '../../../shared/storage/records/object-id.js';
 import type { ColdRef, LogDelta, LogRecord, ObjectId, SnapshotRecord, StreamRecord } from '../../../shared/storage/records/types.js';
@@ -13,7 +13,9 @@ import { appliedRow, dataRow, dirtyRow, evictRow, objectRow, refRow, snapshotRow
 import type { HotOp } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
 import { applyCompaction, compactedInto, replacedObjects } from './compaction/apply-compaction.js';
-import { decodedOr, isPassing } from './damage.js';
+import { BehindStreams } from './behind.js';
+import { decodedOr, isHotDamage, isPassing, readOr } from './damage.js';
+import type { DamageTold } from './damage-told.js';
 import { purgeUnmark } from './directory.js';
 import { SLICE_ROWS_MAX, STORE_RETRY_MS } from './limits.js';
 import type { LogPosition } from '../../../shared/storage/history/log-reader.js';
@@ -34,24 +36,26 @@ export interface ApplierOptions {
   readonly now: () => number;
   readonly hotKeepMs: number;
   readonly steps: Steps;
-  /** A row of a stream is damaged that a record would have taken away. */
-  readonly damaged: (key: StreamKey, error: Error) => void;
+  readonly told: Pick<DamageTold, 'unneeded' | 'behind'>;
   readonly stop: AbortSignal;
 }
 
 export class Applier {
   readonly #options: ApplierOptions;
   readonly #counts: ObjectCounts;
+  readonly behind: BehindStreams;
   #applied: Applied = { session: 0, seq: 0, slice: 0 };
 
   constructor(options: ApplierOptions) {
     this.#options = options;
     this.#counts = new ObjectCounts(options.core.store);
+    this.behind = new BehindStreams(options.core.store, options.partition);
   }
 
   async load(): Promise<void> {
     const value = await this.#options.core.store.get(appliedRow.key(this.#options.partition));
     if (value !== undefined) this.#applied = appliedRow.decode(value);
+    await this.behind.load();
   }
 
   /** Records after this position are still to be applied; one that was begun counts as not applied. */
@@ -113,17 +117,18 @@ export class Applier {
     const { core, partition } = this.#options;
     switch (delta.kind) {
       case 'seal':
-        return core.using(delta.key, (slot) => this.#seal(slot, delta, staged));
+        return this.#ofStream(delta.key, delta.state.incarnation, staged, (slot) => this.#seal(slot, delta, staged));
       case 'offload':
-        return core.using(delta.key, (slot) => this.#offload(slot, delta, staged));
+        return this.#ofStream(delta.key, delta.incarnation, staged, (slot) => this.#offload(slot, delta, staged));
       case 'delete':
         staged.push(core.stageOps([{ type: 'del', key: dirtyRow.key(partition, slotOf(delta.key), delta.incarnation) }]));
+        if (this.behind.has(delta.incarnation)) staged.push(core.stageOps([this.behind.unmark(delta.incarnation)]));
         return;
       case 'purge':
         staged.push(core.stageOps([purgeUnmark(partition, delta.bucket)]));
         return;
       case 'compact':
-        return applyCompaction(core, this.#counts, delta, staged);
+        return this.#ofStream(delta.key, delta.incarnation, staged, (slot) => applyCompaction(core, slot, this.#counts, delta, staged));
       case 'collect':
         staged.push(core.stageOps(delta.objects.map((id): HotOp => ({ type: 'del', key: objectRow.key(id) }))));
         return;
@@ -134,6 +139,19 @@ export class Applier {
       default:
         throw new Error(`unknown change ${(delta satisfies never as LogDelta).kind}`);
     }
+  }
+
+  /** One stream's part. `work` reads first and stages in one turn behind that, so damage that it throws has left nothing of it staged. */
+  async #ofStream(key: StreamKey, incarnation: Incarnation, staged: Promise<void>[], work: (slot: StreamSlot) => Promise<void>): Promise<void> {
+    const { core, told } = this.#options;
+    const { behind } = this;
+    try {
+      if (!behind.has(incarnation)) return await core.using(key, work);
+    } catch (error) {
+      if (!isHotDamage(error) || behind.full) throw error;
+      told.behind(key, error);
+    }
+    staged.push(core.stageOps([behind.mark(incarnation)]));
   }
 
   async #seal(slot: StreamSlot, delta: SealDelta, staged: Promise<void>[]): Promise<void> {
@@ -196,7 +214,7 @@ export class Applier {
       const ids: ObjectId[] = [];
       for await (const page of this.#options.core.store.scan(snapshotRow.range(slot.slot, before.incarnation))) {
         for (const { value } of page) {
-          const record = decodedOr(() => snapshotRow.decode(value), (error) => this.#options.damaged(slot.key, error));
+          const record = decodedOr(() => snapshotRow.decode(value), (error) => this.#options.told.unneeded(slot.key, error));
           if (record === null) continue;
           found.push(record);
           if (record.cold !== null) ids.push(record.cold.ref.object);
@@ -237,7 +255,8 @@ export class Applier {
   async #trim(delta: SealDelta): Promise<void> {
     const { core } = this.#options;
     const { incarnation, retained } = delta.state;
-    await core.using(delta.key, async (slot) => {
+    if (this.behind.has(incarnation)) return;
+    const trim = (): Promise<void> => core.using(delta.key, async (slot) => {
       // What lies below the boundary is read by forks; once the last is gone the stream is logged again.
       if ((slot.pending?.incarnation === incarnation && slot.pending.forks > 0) || delta.state.forks > 0) return;
       for (;;) {
@@ -247,7 +266,7 @@ export class Applier {
         for await (const page of core.store.scan({ ...refRow.range(slot.slot, incarnation, 0, retained + 1), limit: SLICE_ROWS_MAX })) {
           rows += page.length;
           for (const { value } of page) {
-            const ref = decodedOr(() => refRow.decode(value), (error) => this.#options.damaged(delta.key, error));
+            const ref = decodedOr(() => refRow.decode(value), (error) => this.#options.told.unneeded(delta.key, error));
             if (ref !== null) refs.push(ref);
           }
         }
@@ -260,6 +279,8 @@ export class Applier {
       }
       await trimHot(core, slot, delta.state, retained);
     });
+    // What cannot be read stays, and is trimmed by the next record of the stream.
+    await readOr(trim, (error) => this.#options.told.unneeded(delta.key, error));
   }
 }
 

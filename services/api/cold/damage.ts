@@ -32,3 +32,14 @@ export function decodedOr<T>(decode: () => T, damaged: (error: Error) => void): 
     return null;
   }
 }
+
+/** The same of a row that has to be read first. */
+export async function readOr<T>(read: () => Promise<T>, damaged: (error: Error) => void): Promise<T | null> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isHotDamage(error)) throw error;
+    damaged(error);
+    return null;
+  }
+}

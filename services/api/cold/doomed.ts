@@ -5,11 +5,11 @@
  * they name cannot be collected before (I8); interrupted anywhere, it goes on after the next start.
  */
 import type { ColdRef } from '../../../shared/storage/records/types.js';
-import type { Incarnation } from '../../../shared/protocol/types.js';
+import type { Incarnation, StreamKey } from '../../../shared/protocol/types.js';
 import { bodyRow, dataRow, dirtyRow, doomedRow, producerRow, refRow, snapshotRow, type KeyRange } from '../hot/keys/index.js';
 import type { HotEntry, HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
-import { isHotDamage } from './damage.js';
+import { decodedOr, readOr } from './damage.js';
 import { SLICE_ROWS_MAX } from './limits.js';
 import { bytesOfCopy, type ObjectCounts } from './object-counts.js';
 
@@ -17,6 +17,8 @@ import { bytesOfCopy, type ObjectCounts } from './object-counts.js';
 const STEP_ROWS = 64;
 /** Lives remembered whose bytes are gone and that only wait for the log. */
 const EMPTIED_MAX = 65_536;
+/** Damaged lives remembered as told; one beyond it is told in every round. */
+const TOLD_MAX = 4_096;
 
 export interface DoomedOptions {
   readonly core: LogCore;
@@ -25,6 +27,8 @@ export interface DoomedOptions {
   /** null: there is no log and nothing cold. */
   readonly counts: ObjectCounts | null;
   readonly removeStaged: (file: string) => Promise<void>;
+  /** Told once of each life of which something cannot be removed; no key: the row does not say. */
+  readonly damaged: (key: StreamKey | null, error: Error) => void;
 }
 
 export class DoomedSweeper {
@@ -32,6 +36,7 @@ export class DoomedSweeper {
   /** Where the next step goes on: rows that wait for the log must not hold up the ones behind them. */
   #from: Buffer | null = null;
   readonly #emptied = new Set<Incarnation>();
+  readonly #told = new Set<Incarnation>();
 
   constructor(options: DoomedOptions) {
     this.#options = options;
@@ -44,17 +49,20 @@ export class DoomedSweeper {
     const rows: HotEntry[] = [];
     for await (const page of core.store.scan({ ...range, from: this.#from ?? range.from, limit: STEP_ROWS })) rows.push(...page);
     for (const row of rows) {
-      try {
-        await this.#remove(row.key);
-      } catch (error) {
-        // Damaged rows stay, and are tried again in the next round; the lives behind them go on.
-        if (!isHotDamage(error)) throw error;
-      }
+      // Damaged rows stay, and are tried again in the next round; the lives behind them go on.
+      await readOr(() => this.#remove(row.key), (error) => this.#tell(row, error));
     }
     const last = rows.at(-1);
     const more = rows.length === STEP_ROWS && last !== undefined;
     this.#from = more ? Buffer.concat([last.key, Buffer.of(0)]) : null;
     return more;
+  }
+
+  #tell(row: HotEntry, error: Error): void {
+    const { incarnation } = doomedRow.decodeKey(row.key);
+    if (this.#told.has(incarnation)) return;
+    if (this.#told.size < TOLD_MAX) this.#told.add(incarnation);
+    this.#options.damaged(decodedOr(() => doomedRow.decode(row.value).key, () => undefined), error);
   }
 
   async #remove(row: Buffer): Promise<void> {

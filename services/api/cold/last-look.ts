@@ -2,12 +2,13 @@
  * The last look at the changes of a record, on the lane that nothing else writes records from (I6).
  *
  * Promises: ranges that a record before this one has sealed are left out, for references that overlap would end every later checkpoint; so is what a compaction replaces that is not exactly as it was read; a seal
- * names the cold copy of a snapshot where it is now. A damaged stream is no reason to stop the others.
+ * names the cold copy of a snapshot where it is now. A damaged stream, or one that is behind the log, is no reason to stop the others.
  */
 import { heldFrom } from '../../../shared/storage/records/stream-record.js';
 import type { CompactedRange, LogDelta, SnapshotRecord } from '../../../shared/storage/records/types.js';
 import { snapshotRow } from '../hot/keys/index.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
+import type { BehindStreams } from './behind.js';
 import { replacedRefs, snapshotToMove, type CompactDelta } from './compaction/apply-compaction.js';
 import { isHotDamage } from './damage.js';
 
@@ -17,17 +18,19 @@ const TOGETHER = 8;
 type SealDelta = Extract<LogDelta, { kind: 'seal' }>;
 
 /** What of the changes still holds. */
-export async function whatStillHolds(core: LogCore, deltas: readonly LogDelta[]): Promise<LogDelta[]> {
+export async function whatStillHolds(core: LogCore, behind: BehindStreams, deltas: readonly LogDelta[]): Promise<LogDelta[]> {
   const kept: LogDelta[] = [];
   for (let at = 0; at < deltas.length; at += TOGETHER) {
-    const some = await Promise.all(deltas.slice(at, at + TOGETHER).map((delta) => holding(core, delta)));
+    const some = await Promise.all(deltas.slice(at, at + TOGETHER).map((delta) => holding(core, behind, delta)));
     for (const delta of some) if (delta !== null) kept.push(delta);
   }
   return kept;
 }
 
-async function holding(core: LogCore, delta: LogDelta): Promise<LogDelta | null> {
+async function holding(core: LogCore, behind: BehindStreams, delta: LogDelta): Promise<LogDelta | null> {
+  if (delta.kind === 'offload') return behind.has(delta.incarnation) ? null : delta;
   if (delta.kind !== 'seal' && delta.kind !== 'compact') return delta;
+  if (behind.has(delta.kind === 'seal' ? delta.state.incarnation : delta.incarnation)) return null;
   try {
     return await core.using(delta.key, (slot) => (delta.kind === 'seal' ? seal(core, slot, delta) : compaction(core, slot, delta)));
   } catch (error) {

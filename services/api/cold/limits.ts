@@ -129,6 +129,9 @@ export const CHECKPOINT_CHANGES = 262_144;
 /** Stored bytes of one change, about, where only the length of a record is known. */
 export const CHANGE_BYTES_ABOUT = 64;
 
+/** Streams of a partition whose part of a log record may be passed over for damage: at more of them the partition's log waits. */
+export const BEHIND_MAX = 4_096;
+
 /** An object that may go stays so long after this node learned of it, ms: longer than a node needs to notice that it lost its session, and than a reader takes from a reference to its object. */
 export const COLLECT_GRACE_MS = 15_000;
 /** A reader may hold an object that nothing names any more for so long, ms; then it is cut. The largest snapshot over a line of 10 Mbit/s takes as long. */

@@ -12,6 +12,7 @@ import type { Logger } from '../../../shared/observability/logger.js';
 import { evictRow } from '../hot/keys/index.js';
 import type { HotOp } from '../hot/store.js';
 import type { LogCore, StreamSlot } from '../log/core.js';
+import type { ColdMetrics } from './cold-metrics.js';
 import { SpaceKeeper } from './space-keeper.js';
 import { identityRow, readIdentity, readTokenReserve, type Identity, type MetaRows } from './directory.js';
 import { rowsOfCore } from './core-rows.js';
@@ -25,6 +26,7 @@ export interface NoColdOptions {
   readonly partitions: number;
   readonly staging: { remove(file: string): Promise<void> };
   readonly logger: Logger;
+  readonly metrics: Pick<ColdMetrics, 'damage'>;
   readonly now: () => number;
 }
 

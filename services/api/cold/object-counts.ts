@@ -8,7 +8,7 @@ import type { ObjectId, ObjectInfo, SnapshotRecord } from '../../../shared/stora
 import { objectKey } from '../../../shared/storage/records/object-id.js';
 import { objectRow, type ObjectUse } from '../hot/keys/index.js';
 import type { HotOp, HotReads } from '../hot/store.js';
-import { decodedOr } from './damage.js';
+import { readOr } from './damage.js';
 
 export class ObjectCounts {
   /** Counts staged in the work at hand; the store is behind them. */
@@ -72,9 +72,12 @@ export class ObjectCounts {
   }
 
   /** null: the row is damaged, which collection and compaction tell. It stays as it is, so its object is never taken for unused. */
-  async #read(id: ObjectId): Promise<ObjectUse | undefined | null> {
-    const value = await this.#store.get(objectRow.key(id));
-    return value === undefined ? undefined : decodedOr(() => objectRow.decode(value), () => undefined);
+  #read(id: ObjectId): Promise<ObjectUse | undefined | null> {
+    const read = async (): Promise<ObjectUse | undefined> => {
+      const value = await this.#store.get(objectRow.key(id));
+      return value === undefined ? undefined : objectRow.decode(value);
+    };
+    return readOr(read, () => undefined);
   }
 }
 

@@ -18,6 +18,7 @@ import { CheckpointDue } from './checkpoint-due.js';
 import type { ColdMetrics } from './cold-metrics.js';
 import { rowsOfCore } from './core-rows.js';
 import { isHotDamage } from './damage.js';
+import { damageTold } from './damage-told.js';
 import { purgeMark, unloggedPurges } from './directory.js';
 import { DoomedSweeper } from './doomed.js';
 import { Evictor } from './evict.js';
@@ -91,26 +92,22 @@ export class PartitionCold {
     this.partition = partition;
     this.session = new PartitionSession({ partition, store, rows: rowsOfCore(core), logger, metrics, now, nonce: options.nonce, steps, stop });
     this.evictor = new Evictor({ core, partition, now, metrics, steps, stop, pressed: options.pressed, removeStaged: options.removeStaged });
-    this.applier = new Applier({
-      core, partition, now, hotKeepMs, steps, stop,
-      damaged: (key, error) => {
-        metrics.damage('hot');
-        logger.error({ err: error, event: 'row-damaged', partition, stream: key }, 'a row that is not needed any more is damaged: it stays, and what it names is kept');
-      },
-    });
+    const told = damageTold(partition, logger, metrics);
+    this.applier = new Applier({ core, partition, now, hotKeepMs, steps, stop, told });
     this.board = new PlanBoard({ partition, runner: options.runner, now, logger, metrics });
     this.parking = new Parking(now);
     this.compactParking = new Parking(now);
     this.checkpoint = new CheckpointDue();
     this.#background = new Background(partition, logger);
     this.seals = new SealDue({ core, partition, sealBytes, sealAgeMs, now, alsoSinceMs: () => options.subscriptions()?.sinceMs(partition) ?? null });
-    this.#doomed = new DoomedSweeper({ core, partition, slots: slotRangeOf(partition, partitions), counts: this.applier.counts, removeStaged: options.removeStaged });
+    this.#doomed = new DoomedSweeper({ core, partition, slots: slotRangeOf(partition, partitions), counts: this.applier.counts, removeStaged: options.removeStaged, damaged: told.doomed });
   }
 
   /** Reads what the directory knows. Nothing of the object store is asked. */
   async load(tokenKey: Buffer): Promise<void> {
     await this.session.load();
     await this.applier.load();
+    if (this.applier.behind.count > 0) this.#options.logger.error({ event: 'streams-behind', partition: this.partition, streams: this.applier.behind.count }, 'streams could not be read when the log was applied: they are not sealed');
     this.tokens = new TokenIssuer(this.partition, tokenKey, rowsOfCore(this.#options.core), { session: () => this.session.session, next: () => this.#nextSession() });
   }
 
@@ -192,7 +189,7 @@ export class PartitionCold {
 
   /** The record itself, for who is on the lane. */
   async write(draft: LogDraft): Promise<void> {
-    const deltas = await whatStillHolds(this.#options.core, draft.deltas);
+    const deltas = await whatStillHolds(this.#options.core, this.applier.behind, draft.deltas);
     const { record, bytes } = await this.session.append({ ...draft, deltas });
     this.checkpoint.note(bytes, deltas.length);
     try {
@@ -317,7 +314,7 @@ export class PartitionCold {
       also,
       from,
       upToMs,
-      isParked: (incarnation) => this.parking.isParked(incarnation),
+      isParked: (incarnation) => this.parking.isParked(incarnation) || this.#isBehind(incarnation),
       onDamage: (key, incarnation, error) => {
         metrics.damage('hot');
         this.parking.park(incarnation, error.message);
@@ -325,6 +322,13 @@ export class PartitionCold {
       },
     });
     return from !== null ? contents : withOthers(contents, await unloggedPurges(core.store, this.partition, PLAN_PURGES_MAX), prefix === '' ? ((await this.#options.subscriptions()?.take(this.partition)) ?? null) : null);
+  }
+
+  /** Parked anew each time it is met: nothing more of it reaches the log from here. */
+  #isBehind(incarnation: Incarnation): boolean {
+    if (!this.applier.behind.has(incarnation)) return false;
+    this.parking.park(incarnation, 'the log is ahead of it');
+    return true;
   }
 
   async #run(plan: OpenPlan): Promise<PlanOutcome> {
@@ -353,7 +357,7 @@ export class PartitionCold {
       let all = true;
       while (this.sealing) {
         if (this.#options.stop.aborted) throw new Stopped();
-        const found: FoundOffload = await findOffload(this.#options.core, this.partition, prefix, from);
+        const found: FoundOffload = await findOffload(this.#options.core, this.partition, this.applier.behind, prefix, from);
         if (found.unreadable > 0) all = false;
         if (found.item === null) return all;
         from = found.next;

@@ -11,7 +11,9 @@ import { evictRow } from '../hot/keys/index.js';
 import { StoreClosed, type HotEntry, type HotOp } from '../hot/store.js';
 import type { LogCore } from '../log/core.js';
 import { trimHot } from './apply.js';
+import type { ColdMetrics } from './cold-metrics.js';
 import { isHotDamage } from './damage.js';
+import { damageTold } from './damage-told.js';
 import { DoomedSweeper } from './doomed.js';
 import { DUE_SCAN_MS, PARK_MAX_MS } from './limits.js';
 
@@ -22,6 +24,7 @@ export interface SpaceKeeperOptions {
   readonly core: LogCore;
   readonly staging: { remove(file: string): Promise<void> };
   readonly logger: Logger;
+  readonly metrics: Pick<ColdMetrics, 'damage'>;
   readonly now: () => number;
 }
 
@@ -35,7 +38,7 @@ export class SpaceKeeper {
   constructor(options: SpaceKeeperOptions, partitions: number) {
     this.#options = options;
     const removeStaged = (file: string): Promise<void> => options.staging.remove(file);
-    this.#doomed = Array.from({ length: partitions }, (_, partition) => new DoomedSweeper({ core: options.core, partition, slots: slotRangeOf(partition, partitions), counts: null, removeStaged }));
+    this.#doomed = Array.from({ length: partitions }, (_, partition) => new DoomedSweeper({ core: options.core, partition, slots: slotRangeOf(partition, partitions), counts: null, removeStaged, damaged: damageTold(partition, options.logger, options.metrics).doomed }));
   }
 
   start(): void {
@@ -70,7 +73,7 @@ export class SpaceKeeper {
 
   /** A stream whose rows are damaged must not hold up the ones behind it: its turn comes again later (I9, R123). */
   async #trimRow(partition: number, row: HotEntry): Promise<void> {
-    const { core, now, logger } = this.#options;
+    const { core, now, logger, metrics } = this.#options;
     const { slot: of, incarnation } = evictRow.decodeKey(row.key);
     const ops: HotOp[] = [{ type: 'del', key: row.key }];
     try {
@@ -81,6 +84,7 @@ export class SpaceKeeper {
       });
     } catch (error) {
       if (!isHotDamage(error)) throw error;
+      metrics.damage('hot');
       logger.error({ err: error, event: 'damage', tier: 'hot', incarnation: String(incarnation) }, 'space of a damaged stream cannot be freed now');
       ops.push({ type: 'put', key: evictRow.key(partition, now() + PARK_MAX_MS, of, incarnation), value: row.value });
     }

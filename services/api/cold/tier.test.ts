@@ -217,7 +217,7 @@ describe('plans that no longer hold (I6, I7)', () => {
     await node.seal();
     const before = [await node.head('demo/a'), await node.head('demo/b')];
     const counts = await useCounts(node);
-    const applier = new Applier({ core: node.core, partition: 0, now: Date.now, hotKeepMs: 0, steps: noSteps, stop: AbortSignal.timeout(10_000), damaged: (key, error) => expect.fail(`${key}: ${error.message}`) });
+    const applier = new Applier({ core: node.core, partition: 0, now: Date.now, hotKeepMs: 0, steps: noSteps, stop: AbortSignal.timeout(10_000), told: { unneeded: (key, error) => expect.fail(`${key}: ${error.message}`), behind: (key, error) => expect.fail(`${key}: ${error.message}`) } });
     for await (const { record } of readLog({ store: node.objects, partition: 0, after: { session: 0, seq: 0 }, until: 1, live: true })) await applier.apply(record);
     expect([await node.head('demo/a'), await node.head('demo/b')]).toEqual(before);
     expect(await useCounts(node)).toEqual(counts);

@@ -11,20 +11,22 @@ import { sameObject } from '../../../../shared/storage/records/object-id.js';
 import { slotOf } from '../../../../shared/storage/slots.js';
 import { refRow } from '../../hot/keys/index.js';
 import type { HotOp, HotReads } from '../../hot/store.js';
-import type { LogCore } from '../../log/core.js';
-import { decodedOr } from '../damage.js';
+import type { LogCore, StreamSlot } from '../../log/core.js';
+import { readOr } from '../damage.js';
 import type { ObjectCounts } from '../object-counts.js';
 
 export type CompactDelta = Extract<LogDelta, { kind: 'compact' }>;
 
 /** The references that a range replaces, null when they are not those that were read, or one is damaged. */
-export async function replacedRefs(store: HotReads, delta: CompactDelta, range: CompactedRange): Promise<ColdRef[] | null> {
+export function replacedRefs(store: HotReads, delta: CompactDelta, range: CompactedRange): Promise<ColdRef[] | null> {
+  return readOr(() => exactlyThose(store, delta, range), () => undefined);
+}
+
+async function exactlyThose(store: HotReads, delta: CompactDelta, range: CompactedRange): Promise<ColdRef[] | null> {
   const refs: ColdRef[] = [];
   for await (const page of store.scan(refRow.range(slotOf(delta.key), delta.incarnation, range.from + 1, range.to + 1))) {
     for (const { value } of page) {
-      const ref = decodedOr(() => refRow.decode(value), () => undefined);
-      if (ref === null) return null;
-      refs.push(ref);
+      refs.push(refRow.decode(value));
       if (refs.length > range.was.refs) return null;
     }
   }
@@ -49,36 +51,34 @@ export async function replacedObjects(store: HotReads, deltas: readonly LogDelta
 }
 
 /** Stages one stream's part; the counts of every object that it names or that it empties were prepared. */
-export function applyCompaction(core: LogCore, counts: ObjectCounts, delta: CompactDelta, staged: Promise<void>[]): Promise<void> {
-  return core.using(delta.key, async (slot) => {
-    const ops: HotOp[] = [];
-    const moves: (readonly [BlockRef, 1 | -1])[] = [];
-    for (const range of delta.ranges) {
-      const old = await replacedRefs(core.store, delta, range);
-      if (old === null) continue;
-      for (const ref of old) {
-        ops.push({ type: 'del', key: refRow.key(slot.slot, delta.incarnation, ref.end) });
-        moves.push([ref, -1]);
-      }
-      // Behind the deletions: the last reference of both ends at the same byte.
-      for (const ref of range.refs) {
-        ops.push({ type: 'put', key: refRow.key(slot.slot, delta.incarnation, ref.end), value: refRow.encode(ref) });
-        moves.push([ref, 1]);
-      }
+export async function applyCompaction(core: LogCore, slot: StreamSlot, counts: ObjectCounts, delta: CompactDelta, staged: Promise<void>[]): Promise<void> {
+  const ops: HotOp[] = [];
+  const moves: (readonly [BlockRef, 1 | -1])[] = [];
+  for (const range of delta.ranges) {
+    const old = await replacedRefs(core.store, delta, range);
+    if (old === null) continue;
+    for (const ref of old) {
+      ops.push({ type: 'del', key: refRow.key(slot.slot, delta.incarnation, ref.end) });
+      moves.push([ref, -1]);
     }
-    // From here on one turn: counts move in the order of the batches.
-    const { pending } = slot;
-    const snapshot = snapshotToMove(pending, delta);
-    const moved = delta.snapshot;
-    if (snapshot !== null && moved !== null) moves.push([moved.was, -1], [moved.ref, 1]);
-    for (const [ref, by] of moves) counts.shift(ref.object, by, by * ref.blockBytes);
-    ops.push(...counts.rowsOf(moves.map(([ref]) => ref.object)));
-    if (pending !== null && snapshot !== null && moved !== null) {
-      staged.push(core.stage({ slot, next: { ...pending, snapshot: { ...snapshot, cold: { at: 'block', ref: moved.ref } } }, ops, quiet: true }));
-    } else if (ops.length > 0) {
-      staged.push(core.stageOps(ops));
+    // Behind the deletions: the last reference of both ends at the same byte.
+    for (const ref of range.refs) {
+      ops.push({ type: 'put', key: refRow.key(slot.slot, delta.incarnation, ref.end), value: refRow.encode(ref) });
+      moves.push([ref, 1]);
     }
-  });
+  }
+  // From here on one turn: counts move in the order of the batches.
+  const { pending } = slot;
+  const snapshot = snapshotToMove(pending, delta);
+  const moved = delta.snapshot;
+  if (snapshot !== null && moved !== null) moves.push([moved.was, -1], [moved.ref, 1]);
+  for (const [ref, by] of moves) counts.shift(ref.object, by, by * ref.blockBytes);
+  ops.push(...counts.rowsOf(moves.map(([ref]) => ref.object)));
+  if (pending !== null && snapshot !== null && moved !== null) {
+    staged.push(core.stage({ slot, next: { ...pending, snapshot: { ...snapshot, cold: { at: 'block', ref: moved.ref } } }, ops, quiet: true }));
+  } else if (ops.length > 0) {
+    staged.push(core.stageOps(ops));
+  }
 }
 
 /** The snapshot of which a compaction moved the copy, null when it is another one by now or lies elsewhere. */
