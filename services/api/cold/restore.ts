@@ -107,7 +107,7 @@ async function emptyStore({ config, logger }: RestoreOptions): Promise<DurableSt
   const dir = join(config.dataDir, 'hot');
   await mkdir(config.dataDir, { recursive: true });
   const there = await readdir(dir).catch(() => []);
-  if (there.length > 0) throw new StartRefused(`${dir} is not empty: a restore fills an empty one, so move it away first`);
+  if (there.length > 0) throw new StartRefused(`${dir} is not empty: a restore fills an empty one, so stop the node that has it and move it away first`);
   // It speaks of batches of the hot store that is gone.
   await rm(join(config.dataDir, 'acked'), { force: true });
   return openDurableStore({ dir, ackedFile: join(config.dataDir, 'acked'), logger });
