@@ -78,7 +78,7 @@ export const collectVerdict: z.ZodType<CollectVerdict> = z.strictObject({ free: 
 /** `POST …/collected`. */
 export const collectMessage: z.ZodType<CollectReport> = z.strictObject({
   partition: count, objects: count, orphans: count, bytes: count, checkpoints: count, logs: count,
-  unknown: count, unknownKeys: z.array(z.string().max(2_000)).max(100), waiting: count, waitingBytes: count, uncovered: count, pinned: count, retryMs: z.number().min(0).nullable(),
+  unknown: count, unknownKeys: z.array(z.string().max(2_000)).max(100), damaged: count, waiting: count, waitingBytes: count, uncovered: count, pinned: count, retryMs: z.number().min(0).nullable(),
 });
 
 /** `POST {root}/{store}/deliveries/{job}/take`. */

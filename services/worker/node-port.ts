@@ -103,6 +103,8 @@ export interface CollectReport {
   /** Names that nobody knows, kept; the first of them listed. */
   readonly unknown: number;
   readonly unknownKeys: readonly string[];
+  /** Checkpoints that were found not to be as they were written, before anything was deleted that a restore would need without them. */
+  readonly damaged: number;
   /** Objects that may go later: `uncovered` of them need one more checkpoint, `pinned` are held by readers, the others wait for the end of their grace. */
   readonly waiting: number;
   readonly waitingBytes: number;

@@ -297,12 +297,15 @@ export class LocalPort implements NodePort {
       if (newest === null || comparePositions(newest, report) < 0) throw new Error(`there is no checkpoint of partition ${report.partition} at ${report.session}/${report.seq}`);
     }
     checkpoint.reset();
-    if (report.damaged > 0) {
-      this.#options.metrics.damage('object');
-      this.#options.logger.error({ event: 'checkpoints-damaged', partition: report.partition, damaged: report.damaged }, 'the newest checkpoints are not as they were written and were passed over: "firn verify" names them');
-    }
+    this.#damagedCheckpoints(report);
     if (report.bytes > 0) this.#options.metrics.objectWritten('checkpoint', report.bytes);
     this.#options.onCheckpoint(jobId, report);
+  }
+
+  #damagedCheckpoints({ partition, damaged }: { readonly partition: number; readonly damaged: number }): void {
+    if (damaged === 0) return;
+    this.#options.metrics.damage('object');
+    this.#options.logger.error({ event: 'checkpoints-damaged', partition, damaged }, 'checkpoints are not as they were written and were passed over: "firn verify" names them');
   }
 
   collectPlans(jobId: string): Promise<CollectPlans> {
@@ -315,6 +318,7 @@ export class LocalPort implements NodePort {
 
   async collected(jobId: string, report: CollectReport): Promise<void> {
     await this.#collect(jobId).done();
+    this.#damagedCheckpoints(report);
     this.#options.metrics.collected(report);
     this.#options.onCollect(jobId, report);
   }

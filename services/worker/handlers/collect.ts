@@ -6,6 +6,7 @@
  */
 import type { JobHandler } from '../../../shared/queue/index.js';
 import { soundCheckpoints } from '../../../shared/storage/history/checkpoints.js';
+import { comparePositions } from '../../../shared/storage/history/log-reader.js';
 import type { CheckpointManifest } from '../../../shared/storage/checkpoint.js';
 import type { ObjectStore } from '../../../shared/storage/object-store.js';
 import { partitionDigits, sessionDigits } from '../../../shared/storage/records/object-id.js';
@@ -71,22 +72,38 @@ class Collection {
     const uncovered = [...known.objects.values()].filter(({ standing }) => standing === 'uncovered');
     await this.#free(garbage, 'objects', (keys) => ({ dropped: keys, strays: [] }));
     await this.#free(orphans, 'orphans', (keys) => ({ dropped: [], strays: keys }));
+    const { isSound, damaged } = await this.#proven(sound, listing);
+    const { manifests, parts, logs } = isSound ? listing : { manifests: [], parts: [], logs: [] };
     // A manifest goes before its parts, so that none is there without them; the log goes oldest first, so that what is left has no hole.
-    await this.#delete(listing.manifests);
-    await this.#delete(listing.parts);
-    await this.#delete(listing.logs);
+    await this.#delete(manifests);
+    await this.#delete(parts);
+    await this.#delete(logs);
     const done = this.#done;
     return {
       partition, ...done,
       waiting: done.waiting + uncovered.length,
       waitingBytes: done.waitingBytes + uncovered.reduce((sum, { bytes }) => sum + bytes, 0),
       uncovered: uncovered.length,
-      checkpoints: listing.manifests.length,
-      logs: listing.logs.length,
+      checkpoints: manifests.length,
+      logs: logs.length,
       unknown: listing.unknown,
       unknownKeys: listing.unknownKeys,
+      damaged,
       retryMs: this.#retryMs,
     };
+  }
+
+  /** Whether every byte of both checkpoints is as it was written, asked before what lies before them goes: one that has rotted keeps its length. */
+  async #proven(chosen: readonly CheckpointManifest[], { manifests, logs }: Listing): Promise<{ readonly isSound: boolean; readonly damaged: number }> {
+    if (manifests.length + logs.length === 0) return { isSound: true, damaged: 0 };
+    let damaged = 0;
+    let next = 0;
+    for await (const manifest of soundCheckpoints({ store: this.#store, partition: this.partition, look: 'sums', signal: this.signal, damaged: () => damaged++ })) {
+      const expected = chosen[next++];
+      if (expected === undefined || comparePositions(manifest, expected) !== 0) return { isSound: false, damaged };
+      if (next === chosen.length) return { isSound: true, damaged };
+    }
+    return { isSound: false, damaged };
   }
 
   /** Sessions before this one are fenced, or this one would not run. */

@@ -34,7 +34,7 @@ it.each([
   const damaged = (await namesIn(node.objects, prefix)).at(-1) as string;
   await flipIn(damaged);
   expect(await node.collect()).toMatchObject({ objects: 1, unknown: 0 });
-  expect(node.metrics.damage.object.value).toBe(1);
+  expect(node.metrics.damage.object.value).toBeGreaterThan(0);
   await expectOnlyAlive(node);
   for (const key of ['demo/b', 'demo/c']) expect((await node.read(key)).toString()).toBe(`bytes of ${key}`);
 });
